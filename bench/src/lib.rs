@@ -1,0 +1,1 @@
+//! Scripted engine, simulated agents, load.

@@ -1,0 +1,1 @@
+//! The control path: tasks to attempts to samples.

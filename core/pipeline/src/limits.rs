@@ -1,0 +1,77 @@
+//! Every bound of the data path, by name.
+//!
+//! A bound that is hit answers with a [`crate::fault::Fault`] that names it.
+
+use serde::{Deserialize, Serialize};
+
+/// Bounds that a node's `[limits]` table may change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Largest request body of an agent, in bytes.
+    pub body_bytes: u64,
+    /// Largest reply of an engine, in bytes.
+    pub engine_reply_bytes: u64,
+    /// Longest wait for the rest of a request head, once its first byte is here.
+    pub head_ms: u64,
+    /// Longest wait for the next piece of a request body.
+    pub body_ms: u64,
+    /// Longest wait for an agent to take a piece of its reply.
+    pub write_ms: u64,
+    /// How long a connection may stay open without a request.
+    pub idle_ms: u64,
+    /// Longest wait for an engine's whole reply.
+    pub engine_ms: u64,
+    /// Longest wait for a connection to an engine.
+    pub connect_ms: u64,
+    /// How often an engine call that sampled nothing is tried again.
+    pub engine_retries: u32,
+    /// Exchanges in flight per shard; more are answered 503.
+    pub exchanges_per_shard: u32,
+    /// How long a drain waits for exchanges in flight.
+    pub drain_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 64 << 20,
+            engine_reply_bytes: 256 << 20,
+            head_ms: 10_000,
+            body_ms: 30_000,
+            write_ms: 60_000,
+            idle_ms: 600_000,
+            engine_ms: 1_800_000,
+            connect_ms: 5_000,
+            engine_retries: 2,
+            exchanges_per_shard: 4_096,
+            drain_ms: 30_000,
+        }
+    }
+}
+
+/// Largest request or reply head, in bytes.
+pub const HEAD_BYTES: usize = 64 << 10;
+/// Most header fields of a head.
+pub const HEADERS: usize = 128;
+/// Deepest nesting of a JSON body.
+pub const JSON_DEPTH: usize = 128;
+/// How often a connection is handed to another shard before it is asked to close.
+pub const HANDOVERS: u8 = 4;
+/// Bytes read ahead of an agent while its exchange runs, to see it leave.
+pub const READ_AHEAD_BYTES: usize = 64 << 10;
+/// Commands waiting for one shard.
+pub const COMMANDS_PER_SHARD: usize = 1_024;
+/// Sockets on their way to one shard.
+pub const HANDOVERS_PER_SHARD: usize = 4_096;
+/// Largest journal frame, in bytes.
+pub const FRAME_BYTES: usize = 1 << 30;
+/// Idle keep-alive connections kept per engine and shard.
+pub const ENGINE_IDLE_CONNECTIONS: usize = 256;
+/// Template instructions one render may spend, against endless loops.
+pub const TEMPLATE_FUEL: u64 = 50_000_000;
+/// Text that one render may produce, in bytes.
+pub const RENDER_BYTES: usize = 64 << 20;
+
+const _: () = assert!(HEAD_BYTES >= HEADERS * 128, "a full head of short fields must fit");
+const _: () = assert!(READ_AHEAD_BYTES <= HEAD_BYTES, "read-ahead never holds more than a head");

@@ -1,0 +1,69 @@
+//! What is kept of a session: the journal's records and frames. Version 1.
+//!
+//! A journal is one append-only file per session: an opening record, one record per turn, rewards,
+//! and a seal. A frame is `"RGJ1"`, payload length (u32 LE), the first 8 bytes of blake3 of the
+//! payload, then the payload: length of the JSON part (u32 LE), JSON, columns. JSON makes adding a
+//! field a compatible change; ids and log-probabilities are little-endian columns behind it.
+
+mod frame;
+mod session;
+mod turn;
+
+pub use frame::{FrameError, Frames, Tail};
+pub use session::{Budget, Opened, Reward, Sealed, SessionOptions};
+pub use turn::{TurnRecord, TurnTimes};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// One entry of a journal.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Record {
+    /// The session came to be. Always first.
+    Opened(Box<Opened>),
+    /// An exchange that sampled tokens.
+    Turn(Box<TurnRecord>),
+    /// A reward was set; the last one counts.
+    Reward(Reward),
+    /// No more turns.
+    Sealed(Sealed),
+}
+
+/// The JSON part of a frame.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Meta {
+    Opened(Box<Opened>),
+    Turn(Box<TurnRecord>),
+    Reward(Reward),
+    Sealed(Sealed),
+}
+
+impl Record {
+    /// The record as one journal frame.
+    pub fn to_frame(self) -> Result<Bytes, FrameError> {
+        let (meta, columns) = match self {
+            Record::Opened(opened) => (Meta::Opened(opened), Vec::new()),
+            Record::Turn(mut turn) => {
+                let columns = turn.take_columns();
+                (Meta::Turn(turn), columns)
+            }
+            Record::Reward(reward) => (Meta::Reward(reward), Vec::new()),
+            Record::Sealed(sealed) => (Meta::Sealed(sealed), Vec::new()),
+        };
+        frame::write(&serde_json::to_vec(&meta)?, &columns)
+    }
+
+    fn from_payload(payload: &[u8]) -> Result<Self, FrameError> {
+        let (json, columns) = frame::split(payload)?;
+        Ok(match serde_json::from_slice(json)? {
+            Meta::Opened(opened) => Record::Opened(opened),
+            Meta::Turn(mut turn) => {
+                turn.put_columns(columns)?;
+                Record::Turn(turn)
+            }
+            Meta::Reward(reward) => Record::Reward(reward),
+            Meta::Sealed(sealed) => Record::Sealed(sealed),
+        })
+    }
+}

@@ -1,0 +1,124 @@
+//! Frames: how records lie in a journal file, and how a torn end is told from damage.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::Record;
+use crate::limits::FRAME_BYTES;
+
+const MAGIC: [u8; 4] = *b"RGJ1";
+const HEAD_BYTES: usize = 4 + 4 + 8;
+
+/// Why a frame cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// The record is larger than [`FRAME_BYTES`].
+    #[error("a record of {0} bytes is over the frame limit")]
+    TooLarge(usize),
+    /// The JSON part is not what this version writes.
+    #[error("a journal record cannot be read: {0}")]
+    Json(#[from] serde_json::Error),
+    /// Lengths inside the payload contradict each other.
+    #[error("a journal record's columns are damaged: {0}")]
+    Columns(&'static str),
+    /// A frame in the middle of the file does not match its checksum.
+    #[error("the journal is damaged at byte {0}: bytes after the bad frame would be lost")]
+    Damaged(u64),
+}
+
+pub(super) fn write(json: &[u8], columns: &[u8]) -> Result<Bytes, FrameError> {
+    let length = 4 + json.len() + columns.len();
+    if length > FRAME_BYTES {
+        return Err(FrameError::TooLarge(length));
+    }
+    let mut payload = BytesMut::with_capacity(HEAD_BYTES + length);
+    payload.put_slice(&MAGIC);
+    payload.put_u32_le(length as u32);
+    payload.put_u64_le(0);
+    payload.put_u32_le(json.len() as u32);
+    payload.put_slice(json);
+    payload.put_slice(columns);
+    let sum = checksum(&payload[HEAD_BYTES..]);
+    payload[8..16].copy_from_slice(&sum);
+    Ok(payload.freeze())
+}
+
+pub(super) fn split(payload: &[u8]) -> Result<(&[u8], &[u8]), FrameError> {
+    let (length, rest) =
+        payload.split_first_chunk::<4>().ok_or(FrameError::Columns("no JSON length"))?;
+    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+        .ok_or(FrameError::Columns("the JSON part is longer than the frame"))
+}
+
+fn checksum(payload: &[u8]) -> [u8; 8] {
+    let mut sum = [0; 8];
+    sum.copy_from_slice(&blake3::hash(payload).as_bytes()[..8]);
+    sum
+}
+
+/// What follows the last good frame of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tail {
+    /// Nothing: the file ends with a whole frame.
+    Whole,
+    /// An unfinished write. Cut the file at `valid_bytes` and report it.
+    Torn {
+        /// Length of the file up to its last good frame.
+        valid_bytes: u64,
+        /// How many bytes are to be cut.
+        lost_bytes: u64,
+    },
+}
+
+/// Reads the records of a journal file held in memory.
+pub struct Frames<'a> {
+    file: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Frames<'a> {
+    /// Starts at the beginning of the file.
+    pub fn new(file: &'a [u8]) -> Self {
+        Self { file, at: 0 }
+    }
+
+    /// All records and the state of the file's end.
+    pub fn read_all(mut self) -> Result<(Vec<Record>, Tail), FrameError> {
+        let mut records = Vec::new();
+        while let Some(payload) = self.next_payload() {
+            records.push(Record::from_payload(payload)?);
+        }
+        let (valid, rest) = (self.at, &self.file[self.at..]);
+        if rest.is_empty() {
+            return Ok((records, Tail::Whole));
+        }
+        if has_frame_behind(rest) {
+            return Err(FrameError::Damaged(valid as u64));
+        }
+        let tail = Tail::Torn { valid_bytes: valid as u64, lost_bytes: rest.len() as u64 };
+        Ok((records, tail))
+    }
+
+    fn next_payload(&mut self) -> Option<&'a [u8]> {
+        let (payload, length) = whole_frame(&self.file[self.at..])?;
+        self.at += length;
+        Some(payload)
+    }
+}
+
+fn whole_frame(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let head = bytes.first_chunk::<HEAD_BYTES>()?;
+    if head[..4] != MAGIC {
+        return None;
+    }
+    let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
+    let payload = bytes.get(HEAD_BYTES..HEAD_BYTES.checked_add(length)?)?;
+    (checksum(payload) == head[8..16]).then_some((payload, HEAD_BYTES + length))
+}
+
+/// A torn write is the last thing in a file. A good frame behind a bad one means damage.
+fn has_frame_behind(rest: &[u8]) -> bool {
+    rest.windows(4)
+        .enumerate()
+        .skip(1)
+        .any(|(at, magic)| *magic == MAGIC && whole_frame(&rest[at..]).is_some())
+}

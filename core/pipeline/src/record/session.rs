@@ -1,0 +1,79 @@
+//! Records about the session as a whole.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::id::SessionId;
+use crate::turn::Sampling;
+
+/// What `POST /v1/sessions` may set. Every field has a default.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SessionOptions {
+    /// Name of the agent, for people and rules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Sampling parameters that win over the agent's.
+    pub sampling: Sampling,
+    /// What the session may use up.
+    pub limits: Budget,
+    /// Free data, echoed in samples' provenance.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+}
+
+/// What a session may use up; `None` is no bound.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Budget {
+    /// Most turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u32>,
+    /// Most sampled tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+}
+
+/// The opening record.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Opened {
+    /// Version of the record format: 1.
+    pub version: u32,
+    /// The session.
+    pub session_id: SessionId,
+    /// When, in milliseconds since the epoch.
+    pub at_ms: u64,
+    /// As asked for.
+    pub options: SessionOptions,
+    /// Name of the served model.
+    pub model: String,
+    /// Kind of engine.
+    pub engine: String,
+    /// Digest of the tokenizer in hex.
+    pub tokenizer_digest: String,
+    /// Digest of the chat template in hex.
+    pub template_digest: String,
+    /// Name and version of the output parser.
+    pub parser: String,
+    /// Version of Rollgate.
+    pub rollgate: String,
+}
+
+/// A reward for the session.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Reward {
+    /// The scalar; `None` withdraws an earlier one.
+    pub reward: Option<f64>,
+    /// Named parts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parts: BTreeMap<String, f64>,
+}
+
+/// The seal: no turn is recorded after it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Sealed {
+    /// When, in milliseconds since the epoch.
+    pub at_ms: u64,
+}

@@ -1,0 +1,116 @@
+//! The record of one exchange that sampled tokens.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::FrameError;
+use crate::id::{TokenId, TurnIndex};
+use crate::scene::Verdict;
+use crate::trajectory::Digest;
+use crate::turn::{Finish, Message, Reply, Sampling, Tool, Usage, VersionSpan};
+
+/// Milliseconds of an exchange's stages, and when it began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct TurnTimes {
+    /// Start, in milliseconds since the epoch.
+    pub at_ms: u64,
+    /// From the request's head to the call of the engine.
+    pub prepare_ms: u64,
+    /// The engine's part.
+    pub engine_ms: u64,
+}
+
+/// What is kept of an exchange. The prompt that the engine saw is
+/// `ids(parent, output included) + stretch`, bit-exact.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct TurnRecord {
+    /// Its place in the session.
+    pub turn: TurnIndex,
+    /// The turn whose output the prompt extends; `None` for a prompt rendered from the start.
+    pub parent: Option<TurnIndex>,
+    /// Digest of what the tree hangs from: model, tools, leading instructions, template switches.
+    pub root: Digest,
+    /// Loose digests of the elements between parent and generation.
+    pub elements: Vec<Digest>,
+    /// Loose digest of the answer as the agent will send it back; `None` when it is empty.
+    pub answer: Option<Digest>,
+    /// How the engine was told to sample.
+    pub sampling: Sampling,
+    /// As the agent asked, where that differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_sampling: Option<Sampling>,
+    /// What the exchange was for.
+    pub verdict: Verdict,
+    /// The agent's dialect.
+    pub dialect: String,
+    /// Id of the request at the engine.
+    pub request_id: String,
+    /// Messages of the stretch in canonical form (leading instructions too where `parent` is none).
+    pub messages: Vec<Message>,
+    /// The tools of the root; only where `parent` is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<Tool>,
+    /// Template switches; only where `parent` is none.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub template_kwargs: Map<String, Value>,
+    /// The answer in canonical form.
+    pub reply: Reply,
+    /// Why it ended.
+    pub finish: Finish,
+    /// The stop text that ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_text: Option<String>,
+    /// Weight versions over the sampled ids.
+    pub versions: Vec<VersionSpan>,
+    /// Whether the sampled ids leave reasoning open.
+    #[serde(default)]
+    pub reasoning_open: bool,
+    /// Token counts.
+    pub usage: Usage,
+    /// Ids of the stretch that are rendered from assistant messages not sampled here.
+    #[serde(default)]
+    pub foreign_tokens: u32,
+    /// Stage times.
+    pub times: TurnTimes,
+    /// Context ids between parent and generation.
+    #[serde(skip)]
+    pub stretch: Vec<TokenId>,
+    /// Sampled ids.
+    #[serde(skip)]
+    pub ids: Vec<TokenId>,
+    /// Log-probabilities of `ids`.
+    #[serde(skip)]
+    pub logprobs: Vec<f32>,
+    /// Lengths of the columns behind the JSON, in elements.
+    #[serde(default)]
+    columns: [u32; 3],
+}
+
+impl TurnRecord {
+    pub(super) fn take_columns(&mut self) -> Vec<u8> {
+        let (stretch, ids, logprobs) = (
+            std::mem::take(&mut self.stretch),
+            std::mem::take(&mut self.ids),
+            std::mem::take(&mut self.logprobs),
+        );
+        self.columns = [stretch.len() as u32, ids.len() as u32, logprobs.len() as u32];
+        let mut bytes = Vec::with_capacity(4 * (stretch.len() + ids.len() + logprobs.len()));
+        bytes.extend(stretch.iter().chain(&ids).flat_map(|id| id.to_le_bytes()));
+        bytes.extend(logprobs.iter().flat_map(|logprob| logprob.to_le_bytes()));
+        bytes
+    }
+
+    pub(super) fn put_columns(&mut self, bytes: &[u8]) -> Result<(), FrameError> {
+        let [stretch, ids, logprobs] = self.columns.map(|n| n as usize);
+        let (words, rest) = bytes.as_chunks::<4>();
+        if !rest.is_empty() || words.len() != stretch + ids + logprobs {
+            return Err(FrameError::Columns("their lengths do not add up"));
+        }
+        let id = |word: &[u8; 4]| TokenId::from_le_bytes(*word);
+        self.stretch = words[..stretch].iter().map(id).collect();
+        self.ids = words[stretch..stretch + ids].iter().map(id).collect();
+        self.logprobs = words[stretch + ids..].iter().map(|w| f32::from_le_bytes(*w)).collect();
+        self.columns = [0; 3];
+        Ok(())
+    }
+}

@@ -1,0 +1,24 @@
+//! Tokenizers behind one trait.
+
+use crate::id::TokenId;
+
+/// What to do with text that spells an added token (`<|im_end|>` in a file).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ControlText {
+    /// It is the token: for text that the template wrote.
+    Match,
+    /// It is plain text: for text from outside.
+    Plain,
+}
+
+/// Text to ids and ids to bytes.
+pub trait Tokenizer: Send + Sync {
+    /// Appends the ids of `text`, without adding a BOS or EOS.
+    fn encode(&self, text: &str, control: ControlText, out: &mut Vec<TokenId>) -> Result<(), String>;
+    /// Bytes of one id, by table; `None` for an id outside the vocabulary.
+    fn bytes_of(&self, id: TokenId) -> Option<&[u8]>;
+    /// Id of an added token by its exact text.
+    fn added(&self, text: &str) -> Option<TokenId>;
+    /// Largest id plus one that the tokenizer knows.
+    fn size(&self) -> u32;
+}

@@ -1,0 +1,265 @@
+//! The protocol-free form of an exchange: what was asked, what was generated, what is answered.
+//!
+//! Dialects are folded into this form and made from it; nothing here knows a dialect, a model
+//! family or an engine.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::id::TokenId;
+
+/// Who speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Standing instructions.
+    System,
+    /// Standing instructions, under OpenAI's newer name.
+    Developer,
+    /// The person, or what the agent puts in their place.
+    User,
+    /// The model.
+    Assistant,
+    /// The result of a tool call.
+    Tool,
+}
+
+impl Role {
+    /// The name that templates and dialects use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::System => "system",
+            Role::Developer => "developer",
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::Tool => "tool",
+        }
+    }
+}
+
+/// A tool call of an assistant message.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The id that ties a result to the call.
+    pub id: String,
+    /// Name of the function.
+    pub name: String,
+    /// Arguments as JSON text, as written by the model or echoed by the agent.
+    pub arguments: String,
+}
+
+/// One message of the canonical (Chat) form. Text only: what a model cannot take is counted.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// Text blocks joined in order. Empty when there is none.
+    #[serde(default)]
+    pub content: String,
+    /// Reasoning of an assistant message, where the agent sent it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<String>,
+    /// Tool calls of an assistant message, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+    /// The call a tool message answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+    /// How many images or other media parts were left out.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub media_dropped: u32,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+impl Message {
+    /// A message with text only.
+    pub fn text(role: Role, content: impl Into<String>) -> Self {
+        Self {
+            role,
+            content: content.into(),
+            reasoning: None,
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+            media_dropped: 0,
+        }
+    }
+}
+
+/// A tool the agent offers, in OpenAI's form `{"type":"function","function":{…}}`, keys in the
+/// order in which they were sent: templates print them.
+pub type Tool = Value;
+
+/// How to sample. `None` means: the engine's default.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sampling {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Softmax temperature.
+    pub temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Nucleus mass.
+    pub top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Number of candidates; -1 or 0 is off.
+    pub top_k: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Least share of the best candidate.
+    pub min_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Penalty on tokens that occurred.
+    pub presence_penalty: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Penalty by how often a token occurred.
+    pub frequency_penalty: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Most tokens to sample.
+    pub max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Seed of the sampler.
+    pub seed: Option<i64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Texts that end the answer.
+    pub stop: Vec<String>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    /// Keys passed to the engine's sampling parameters untouched (structured outputs and the like).
+    pub extra: Map<String, Value>,
+}
+
+impl Sampling {
+    /// These parameters with `pinned` laid over them: what the session pins wins.
+    pub fn pinned_by(mut self, pinned: &Sampling) -> Sampling {
+        fn over<T: Clone>(slot: &mut Option<T>, pin: &Option<T>) {
+            if pin.is_some() {
+                slot.clone_from(pin);
+            }
+        }
+        over(&mut self.temperature, &pinned.temperature);
+        over(&mut self.top_p, &pinned.top_p);
+        over(&mut self.top_k, &pinned.top_k);
+        over(&mut self.min_p, &pinned.min_p);
+        over(&mut self.presence_penalty, &pinned.presence_penalty);
+        over(&mut self.frequency_penalty, &pinned.frequency_penalty);
+        over(&mut self.max_tokens, &pinned.max_tokens);
+        over(&mut self.seed, &pinned.seed);
+        if !pinned.stop.is_empty() {
+            self.stop.clone_from(&pinned.stop);
+        }
+        self.extra.extend(pinned.extra.iter().map(|(k, v)| (k.clone(), v.clone())));
+        self
+    }
+}
+
+/// How the agent wants its reply.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReplyForm {
+    /// One JSON body.
+    Json,
+    /// Server-sent events.
+    Events {
+        /// Whether a usage chunk was asked for.
+        usage: bool,
+    },
+}
+
+/// What an agent asked for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Asked {
+    /// The model name the agent used; echoed, never interpreted.
+    pub model: String,
+    /// The conversation.
+    pub messages: Vec<Message>,
+    /// The tools on offer; empty when `tool_choice` is `none`.
+    pub tools: Vec<Tool>,
+    /// Sampling parameters as the agent wrote them.
+    pub sampling: Sampling,
+    /// `chat_template_kwargs` of the request.
+    pub template_kwargs: Map<String, Value>,
+    /// JSON or events.
+    pub form: ReplyForm,
+}
+
+/// Why a generation ended.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finish {
+    /// A stop token or stop text.
+    Stop,
+    /// The token budget or the model's context.
+    Length,
+    /// The engine gave up on it.
+    Abort,
+}
+
+impl Finish {
+    /// The name used in records and samples.
+    pub fn name(self) -> &'static str {
+        match self {
+            Finish::Stop => "stop",
+            Finish::Length => "length",
+            Finish::Abort => "abort",
+        }
+    }
+}
+
+/// From which sampled token on a weight version holds, counted within one generation.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct VersionSpan {
+    /// Index of the first sampled token of the span.
+    pub start: u32,
+    /// The engine's label of its weights.
+    pub version: String,
+}
+
+/// What the engine sampled. `ids` and `logprobs` have equal lengths; spans start at 0 and ascend.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Generated {
+    /// Sampled ids, the stop token included.
+    pub ids: Vec<TokenId>,
+    /// Log-probability of each id.
+    pub logprobs: Vec<f32>,
+    /// Why it ended.
+    pub finish: Finish,
+    /// The text of the stop string that ended it, where one did.
+    pub stop_text: Option<String>,
+    /// Weight versions; empty when the engine reports none.
+    pub versions: Vec<VersionSpan>,
+    /// Prompt tokens the engine took from its prefix cache, where it says so.
+    pub cached_tokens: Option<u32>,
+    /// Prompt tokens as the engine counted them, where it says so.
+    pub prompt_tokens: Option<u32>,
+}
+
+/// A reply in canonical form, made from a generation by the model family's parser.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Reply {
+    /// Reasoning text; `None` when there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<String>,
+    /// Text for the reader.
+    #[serde(default)]
+    pub content: String,
+    /// Well-formed tool calls, in order, with ids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+    /// Whether some of the output did not fit the family's grammar (see `remarks`).
+    #[serde(default)]
+    pub ill_formed: bool,
+    /// What the parser had to say, as stable codes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+}
+
+/// Token counts of an exchange.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Ids sent to the engine.
+    pub prompt_tokens: u32,
+    /// Ids sampled.
+    pub completion_tokens: u32,
+    /// Prompt ids the engine had in its cache, where it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_tokens: Option<u32>,
+}
