@@ -155,3 +155,6 @@ pub struct Provenance {
     /// blake3 over the columns, see [`columns_blake3`].
     pub columns_blake3: String,
 }
+
+#[cfg(test)]
+mod tests;
