@@ -60,32 +60,60 @@ pub struct Exchange {}
 
 impl Exchange {
     /// Starts an exchange. Nothing of the body has been read.
-    pub fn new(_head: &RequestHead, _route: Route, _cx: &mut Context<'_>) -> (Self, Want) { todo!() }
+    pub fn new(_head: &RequestHead, _route: Route, _cx: &mut Context<'_>) -> (Self, Want) {
+        todo!()
+    }
     /// Body bytes have been appended to `buf`; what belongs to this request is taken off it.
     /// Call it once at the start even when `buf` is empty, and after each read.
-    pub fn agent_bytes(&mut self, _cx: &mut Context<'_>, _buf: &mut BytesMut) -> Want { todo!() }
+    pub fn agent_bytes(&mut self, _cx: &mut Context<'_>, _buf: &mut BytesMut) -> Want {
+        todo!()
+    }
     /// Reply bytes have been appended to `buf`; `eof`: the engine closed the connection.
-    pub fn engine_bytes(&mut self, _cx: &mut Context<'_>, _buf: &mut BytesMut, _eof: bool) -> Want { todo!() }
+    pub fn engine_bytes(&mut self, _cx: &mut Context<'_>, _buf: &mut BytesMut, _eof: bool) -> Want {
+        todo!()
+    }
     /// Whether the engine's connection may be used again, once it was read to the end.
-    pub fn engine_reusable(&self) -> bool { todo!() }
+    pub fn engine_reusable(&self) -> bool {
+        todo!()
+    }
     /// Whether any byte of the engine's reply has been seen (then a resend may sample twice).
-    pub fn engine_started(&self) -> bool { todo!() }
+    pub fn engine_started(&self) -> bool {
+        todo!()
+    }
     /// The engine could not be asked or did not answer.
-    pub fn engine_failed(&mut self, _cx: &mut Context<'_>, _fault: Fault) -> Want { todo!() }
+    pub fn engine_failed(&mut self, _cx: &mut Context<'_>, _fault: Fault) -> Want {
+        todo!()
+    }
     /// The frame is durable.
-    pub fn durable(&mut self, _cx: &mut Context<'_>) -> Want { todo!() }
+    pub fn durable(&mut self, _cx: &mut Context<'_>) -> Want {
+        todo!()
+    }
     /// The frame could not be written: nothing derived from it may leave.
-    pub fn not_durable(&mut self, _cx: &mut Context<'_>, _fault: Fault) -> Want { todo!() }
+    pub fn not_durable(&mut self, _cx: &mut Context<'_>, _fault: Fault) -> Want {
+        todo!()
+    }
     /// The bytes of [`Want::Agent`] are with the kernel.
-    pub fn written(&mut self, _cx: &mut Context<'_>) -> Want { todo!() }
+    pub fn written(&mut self, _cx: &mut Context<'_>) -> Want {
+        todo!()
+    }
     /// Time passed while the exchange waits for an engine. Bytes to write to the agent now, if a
     /// sign of life is due.
-    pub fn tick(&mut self, _gatehouse: &Gatehouse, _now: Now) -> Option<Bytes> { todo!() }
+    pub fn tick(&mut self, _gatehouse: &Gatehouse, _now: Now) -> Option<Bytes> {
+        todo!()
+    }
 }
 
 /// The answer to a request that belongs to no session: hello, health, models without one, and every
 /// refusal. The connection is to be closed after it unless `keep_alive`.
-pub fn refusal(_dialect: crate::protocol::Dialect, _fault: &Fault, _keep_alive: bool) -> Bytes { todo!() }
+pub fn refusal(_dialect: crate::protocol::Dialect, _fault: &Fault, _keep_alive: bool) -> Bytes {
+    todo!()
+}
 
 /// The answer to a call that needs no session, if it is one.
-pub fn without_session(_gatehouse: &Gatehouse, _head: &RequestHead, _route: &Route) -> Option<Bytes> { todo!() }
+pub fn without_session(
+    _gatehouse: &Gatehouse,
+    _head: &RequestHead,
+    _route: &Route,
+) -> Option<Bytes> {
+    todo!()
+}

@@ -116,7 +116,11 @@ pub enum CleanWord {
 impl Health {
     /// Clean if there are no reasons.
     pub fn from_reasons(reasons: Vec<String>) -> Self {
-        if reasons.is_empty() { Health::Clean(CleanWord::Clean) } else { Health::Unhealthy(reasons) }
+        if reasons.is_empty() {
+            Health::Clean(CleanWord::Clean)
+        } else {
+            Health::Unhealthy(reasons)
+        }
     }
 
     /// The reasons; empty when clean.

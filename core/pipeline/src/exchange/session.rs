@@ -29,7 +29,9 @@ pub struct Gatehouse {
 
 impl Gatehouse {
     /// The opening record of a new session.
-    pub fn open(&self, _session_id: SessionId, _options: SessionOptions, _at_ms: u64) -> Opened { todo!() }
+    pub fn open(&self, _session_id: SessionId, _options: SessionOptions, _at_ms: u64) -> Opened {
+        todo!()
+    }
 }
 
 /// What `GET /v1/sessions/ID` shows.
@@ -56,13 +58,25 @@ pub struct Session {}
 
 impl Session {
     /// The session that these records describe. Errors name what is wrong with them.
-    pub fn replay(_records: Vec<Record>) -> Result<Session, String> { todo!() }
-    pub fn id(&self) -> &SessionId { todo!() }
-    pub fn state(&self) -> SessionState { todo!() }
+    pub fn replay(_records: Vec<Record>) -> Result<Session, String> {
+        todo!()
+    }
+    pub fn id(&self) -> &SessionId {
+        todo!()
+    }
+    pub fn state(&self) -> SessionState {
+        todo!()
+    }
     /// Takes over a record that was written for it outside an exchange (reward, seal).
-    pub fn apply(&mut self, _record: &Record) { todo!() }
+    pub fn apply(&mut self, _record: &Record) {
+        todo!()
+    }
     /// Exchanges that are under way.
-    pub fn in_flight(&self) -> u32 { todo!() }
+    pub fn in_flight(&self) -> u32 {
+        todo!()
+    }
     /// Milliseconds of the monotonic clock at the last step.
-    pub fn last_used_mono_ms(&self) -> u64 { todo!() }
+    pub fn last_used_mono_ms(&self) -> u64 {
+        todo!()
+    }
 }
