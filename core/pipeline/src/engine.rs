@@ -41,13 +41,26 @@ pub struct EngineCall<'a> {
 
 /// A request for an engine: `POST path` with a JSON body in pieces.
 #[derive(Clone, PartialEq, Debug)]
-pub struct EngineRequest { pub path: &'static str, pub body: Vec<Bytes> }
+pub struct EngineRequest {
+    pub path: &'static str,
+    pub body: Vec<Bytes>,
+}
 
 impl EngineKind {
-    pub fn name(self) -> &'static str { match self { EngineKind::Vllm => "vllm", EngineKind::VllmCompletions => "vllm-completions", EngineKind::Sglang => "sglang" } }
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineKind::Vllm => "vllm",
+            EngineKind::VllmCompletions => "vllm-completions",
+            EngineKind::Sglang => "sglang",
+        }
+    }
     /// The request that makes this call.
-    pub fn request(self, _call: &EngineCall<'_>) -> EngineRequest { todo!() }
+    pub fn request(self, _call: &EngineCall<'_>) -> EngineRequest {
+        todo!()
+    }
     /// Reads the engine's whole reply. Checks that lengths agree, that ids are below `vocab_size`,
     /// and that log-probabilities are of the sampled ids.
-    pub fn read(self, _status: u16, _body: &[u8], _vocab_size: u32) -> Result<Generated, Fault> { todo!() }
+    pub fn read(self, _status: u16, _body: &[u8], _vocab_size: u32) -> Result<Generated, Fault> {
+        todo!()
+    }
 }
