@@ -1,1 +1,3 @@
 //! Scripted engine, simulated agents, load.
+
+pub mod engine;
