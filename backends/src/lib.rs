@@ -1,6 +1,10 @@
 //! Places that run sandboxes.
 
+pub mod local;
+
 use std::time::Duration;
+
+pub use local::{Local, LocalConfig};
 
 /// What a sandbox is made for.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,13 +1,21 @@
 //! Engines: ids to a request, a reply to tokens.
 //!
-//! Nothing here retries, judges health or chooses an engine.
+//! Nothing here retries, judges health or chooses an engine. What an engine answers is believed
+//! only where it agrees with itself: a reply with missing ids, lengths that differ or ids outside
+//! the vocabulary is a fault, never a shorter answer.
 
+mod check;
 mod numbers;
+mod refusal;
 mod sglang;
 mod vllm;
 
+#[cfg(test)]
+mod tests;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::fault::Fault;
 use crate::id::TokenId;
@@ -32,8 +40,9 @@ pub struct EngineCall<'a> {
     pub model: &'a str,
     /// The prompt, in pieces that follow each other.
     pub prompt: &'a [&'a [TokenId]],
+    /// How to sample. Only what is set is sent; `extra` comes last and wins.
     pub sampling: &'a Sampling,
-    /// Most tokens to sample; always sent.
+    /// Most tokens to sample; always sent, in place of the one in `sampling`.
     pub max_tokens: u32,
     /// Fixed-length id, unique at the engine.
     pub request_id: &'a str,
@@ -41,13 +50,109 @@ pub struct EngineCall<'a> {
 
 /// A request for an engine: `POST path` with a JSON body in pieces.
 #[derive(Clone, PartialEq, Debug)]
-pub struct EngineRequest { pub path: &'static str, pub body: Vec<Bytes> }
+pub struct EngineRequest {
+    /// Path at the engine.
+    pub path: &'static str,
+    /// The body, in pieces that follow each other.
+    pub body: Vec<Bytes>,
+}
 
 impl EngineKind {
-    pub fn name(self) -> &'static str { match self { EngineKind::Vllm => "vllm", EngineKind::VllmCompletions => "vllm-completions", EngineKind::Sglang => "sglang" } }
+    /// The name used in configuration, records and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineKind::Vllm => "vllm",
+            EngineKind::VllmCompletions => "vllm-completions",
+            EngineKind::Sglang => "sglang",
+        }
+    }
+
     /// The request that makes this call.
-    pub fn request(self, _call: &EngineCall<'_>) -> EngineRequest { todo!() }
+    pub fn request(self, call: &EngineCall<'_>) -> EngineRequest {
+        match self {
+            EngineKind::Vllm => vllm::generate(call),
+            EngineKind::VllmCompletions => vllm::complete(call),
+            EngineKind::Sglang => sglang::generate(call),
+        }
+    }
+
     /// Reads the engine's whole reply. Checks that lengths agree, that ids are below `vocab_size`,
     /// and that log-probabilities are of the sampled ids.
-    pub fn read(self, _status: u16, _body: &[u8], _vocab_size: u32) -> Result<Generated, Fault> { todo!() }
+    ///
+    /// Any status but 200 is a fault; which one says the table in [`refusal::fault`].
+    pub fn read(self, status: u16, body: &[u8], vocab_size: u32) -> Result<Generated, Fault> {
+        if status != 200 {
+            return Err(refusal::fault(self, status, body));
+        }
+        let told = match self {
+            EngineKind::Vllm => vllm::read_generate(body)?,
+            EngineKind::VllmCompletions => vllm::read_complete(body)?,
+            EngineKind::Sglang => sglang::read(body)?,
+        };
+        check::generated(self, told, vocab_size)
+    }
+
+    /// The request that asks for the log-probability of each of `ids` after the ones before it, at
+    /// temperature 1. It samples one token, which is of no use.
+    pub fn score_request(self, model: &str, ids: &[TokenId]) -> EngineRequest {
+        match self {
+            EngineKind::Vllm => vllm::score_generate(model, ids),
+            EngineKind::VllmCompletions => vllm::score_complete(model, ids),
+            EngineKind::Sglang => sglang::score(ids),
+        }
+    }
+
+    /// Reads the reply to [`EngineKind::score_request`]: one entry per id, `None` for the first.
+    pub fn read_scores(
+        self,
+        status: u16,
+        body: &[u8],
+        ids: &[TokenId],
+    ) -> Result<Vec<Option<f32>>, Fault> {
+        if status != 200 {
+            return Err(refusal::fault(self, status, body));
+        }
+        match self {
+            EngineKind::Vllm => vllm::read_generate_scores(body, ids),
+            EngineKind::VllmCompletions => vllm::read_complete_scores(body, ids),
+            EngineKind::Sglang => sglang::read_scores(body, ids),
+        }
+    }
+}
+
+/// What two engines call the same sampling parameter.
+struct Names {
+    max_tokens: &'static str,
+    seed: &'static str,
+}
+
+/// The sampling parameters that are set, under the engine's names, without `extra`.
+fn parameters(call: &EngineCall<'_>, names: &Names) -> Map<String, Value> {
+    let s = call.sampling;
+    let mut map = Map::new();
+    let mut set = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            map.insert(name.to_owned(), value);
+        }
+    };
+    set("temperature", s.temperature.map(Value::from));
+    set("top_p", s.top_p.map(Value::from));
+    set("top_k", s.top_k.map(Value::from));
+    set("min_p", s.min_p.map(Value::from));
+    set("presence_penalty", s.presence_penalty.map(Value::from));
+    set("frequency_penalty", s.frequency_penalty.map(Value::from));
+    set(names.max_tokens, Some(Value::from(call.max_tokens)));
+    set(names.seed, s.seed.map(Value::from));
+    set("stop", (!s.stop.is_empty()).then(|| Value::from(s.stop.clone())));
+    map
+}
+
+/// A body `HEAD[ids]TAIL`.
+fn body(head: String, prompt: &[&[TokenId]], tail: String) -> Vec<Bytes> {
+    vec![Bytes::from(head), Bytes::from(numbers::write_ids(prompt)), Bytes::from(tail)]
+}
+
+/// Text as a JSON string.
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
 }

@@ -19,4 +19,17 @@ pub struct Parsed {
 /// Parses a whole generation. `prompt_tail` are the last ids of the prompt (the generation prompt
 /// among them): they say whether reasoning is already open. `stop_text` is the stop string that
 /// ended the answer: cut off the text, kept in the ids. `call_seed` makes tool-call ids unique.
-pub fn parse(_model: &Model, _prompt_tail: &[TokenId], _ids: &[TokenId], _stop_text: Option<&str>, _tools: &[Tool], _call_seed: &str) -> Parsed { todo!() }
+pub fn version(_model: &Model) -> &'static str {
+    "qwen3/1"
+}
+
+pub fn parse(
+    _model: &Model,
+    _prompt_tail: &[TokenId],
+    _ids: &[TokenId],
+    _stop_text: Option<&str>,
+    _tools: &[Tool],
+    _call_seed: &str,
+) -> Parsed {
+    todo!()
+}

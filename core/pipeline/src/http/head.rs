@@ -6,7 +6,16 @@ use crate::fault::Fault;
 
 /// Request method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Method { Get, Head, Post, Put, Delete, Options, Patch, Other }
+pub enum Method {
+    Get,
+    Head,
+    Post,
+    Put,
+    Delete,
+    Options,
+    Patch,
+    Other,
+}
 
 /// How a request's body is delimited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,7 +30,10 @@ pub enum Framing {
 
 /// One header field; the name in lower case.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Header { pub name: String, pub value: String }
+pub struct Header {
+    pub name: String,
+    pub value: String,
+}
 
 /// A request head.
 #[derive(Clone, PartialEq, Debug)]
@@ -44,4 +56,6 @@ impl RequestHead {
 }
 
 /// Takes one head off the front of `buf`; `None` when it is not complete yet.
-pub fn read_head(_buf: &mut BytesMut) -> Result<Option<RequestHead>, Fault> { todo!() }
+pub fn read_head(_buf: &mut BytesMut) -> Result<Option<RequestHead>, Fault> {
+    todo!()
+}

@@ -23,7 +23,13 @@ pub enum Call {
 
 /// Where a request goes.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Route { pub call: Call, pub key: Option<SessionKey>, pub scene: Option<Scene> }
+pub struct Route {
+    pub call: Call,
+    pub key: Option<SessionKey>,
+    pub scene: Option<Scene>,
+}
 
 /// Routes a request; a fault comes with the dialect to answer it in.
-pub fn route(_head: &RequestHead) -> Result<Route, (Dialect, Fault)> { todo!() }
+pub fn route(_head: &RequestHead) -> Result<Route, (Dialect, Fault)> {
+    todo!()
+}

@@ -37,7 +37,9 @@ pub enum ModelError {
 
 /// Which grammar the model's output follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Family { Qwen3 }
+pub enum Family {
+    Qwen3,
+}
 
 /// Ids of the marker tokens, where the vocabulary has them as added tokens.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -68,11 +70,30 @@ pub struct Model {
 
 impl Model {
     /// Loads and probes a model. Costs up to seconds.
-    pub fn load(_files: ModelFiles) -> Result<Model, ModelError> { todo!() }
+    pub fn load(_files: ModelFiles) -> Result<Model, ModelError> {
+        todo!()
+    }
     /// Ids of a whole conversation, generation prompt included.
-    pub fn first(&self, _messages: &[Message], _tools: &[Tool], _kwargs: &Map<String, Value>) -> Result<Vec<TokenId>, Fault> { todo!() }
+    pub fn first(
+        &self,
+        _messages: &[Message],
+        _tools: &[Tool],
+        _kwargs: &Map<String, Value>,
+    ) -> Result<Vec<TokenId>, Fault> {
+        todo!()
+    }
     /// Ids between a generation and the next: boundary repair, `new`, generation prompt.
-    pub fn stretch(&self, _tail: PriorTail, _new: &[Message], _tools: &[Tool], _kwargs: &Map<String, Value>) -> Result<Vec<TokenId>, Fault> { todo!() }
+    pub fn stretch(
+        &self,
+        _tail: PriorTail,
+        _new: &[Message],
+        _tools: &[Tool],
+        _kwargs: &Map<String, Value>,
+    ) -> Result<Vec<TokenId>, Fault> {
+        todo!()
+    }
     /// Appends the text bytes of ids, markers included.
-    pub fn detokenize(&self, _ids: &[TokenId], _out: &mut Vec<u8>) { todo!() }
+    pub fn detokenize(&self, _ids: &[TokenId], _out: &mut Vec<u8>) {
+        todo!()
+    }
 }

@@ -14,7 +14,12 @@ pub enum ControlText {
 /// Text to ids and ids to bytes.
 pub trait Tokenizer: Send + Sync {
     /// Appends the ids of `text`, without adding a BOS or EOS.
-    fn encode(&self, text: &str, control: ControlText, out: &mut Vec<TokenId>) -> Result<(), String>;
+    fn encode(
+        &self,
+        text: &str,
+        control: ControlText,
+        out: &mut Vec<TokenId>,
+    ) -> Result<(), String>;
     /// Bytes of one id, by table; `None` for an id outside the vocabulary.
     fn bytes_of(&self, id: TokenId) -> Option<&[u8]>;
     /// Id of an added token by its exact text.
