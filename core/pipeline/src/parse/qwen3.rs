@@ -3,7 +3,8 @@
 //! Markers are recognised by token id. The same letters spelled with ordinary tokens are text: a
 //! model that writes *about* markers does so in ordinary tokens, and a reader of text could not
 //! tell (remark `marker_as_text`). The first closing marker ends a call, even where the model put
-//! the marker itself into a JSON string: then the call is ill-formed.
+//! the marker itself into a JSON string: then the call is ill-formed. A marker that a vocabulary
+//! does not have as an added token is never recognised.
 //!
 //! White space next to a marker belongs to the template and not to the text:
 //!
@@ -113,9 +114,10 @@ impl<'a> Machine<'a> {
             (_, Role::Control) => self.fault("control_token"),
             (Place::Over, Role::End) => {}
             (Place::Over, _) => self.fault("text_after_end"),
-            (place, Role::End) => {
+            (_, Role::End) => {
                 self.settle();
-                self.ill_formed |= place == Place::Reasoning;
+                // An answer that is cut off may leave a thought open; one that ends itself may not.
+                self.ill_formed |= self.reasoning_open;
             }
             (_, Role::Text) => {
                 self.last_len = bytes.len();

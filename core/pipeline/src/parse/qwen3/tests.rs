@@ -258,6 +258,9 @@ fn g03_a_thought_may_stay_open() {
     let open = |output: &str, expected| check_from(PROMPT, output.as_bytes(), None, expected);
     assert!(open("<think>\nplan", (Some("plan"), "", &[], "reasoning_unclosed")));
     assert!(open("<think>plan<|im_end|>", (Some("plan"), "", &[], "!reasoning_unclosed")));
+    let prose =
+        (Some("a <tool_call> b"), "", &[] as &[&str], "!marker_in_reasoning reasoning_unclosed");
+    assert!(open("<think>a <tool_call> b<|im_end|>", prose));
     assert!(!open("<think>s</think>ANSWER", (Some("s"), "ANSWER", &[], "")));
     let stop = Some("STOP");
     let cut = (Some("plan "), "", &[] as &[&str], "reasoning_unclosed");
