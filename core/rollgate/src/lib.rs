@@ -1,1 +1,3 @@
 //! The program, as a library for its tests.
+
+pub mod agent;
