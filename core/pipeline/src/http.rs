@@ -1,15 +1,19 @@
 //! HTTP/1.1 as bytes: heads, bodies, replies, events and routes.
 //!
-//! Nothing here knows what a body means, and nothing does I/O.
+//! Strict where two readers could disagree about where a message ends, lenient elsewhere. Nothing
+//! here knows what a body means, and nothing does I/O.
 
 mod body;
+mod chunked;
+mod framing;
 mod head;
 mod reply;
 mod route;
 mod write;
 
 pub use body::{BodyReader, BodyState};
-pub use head::{Framing, Header, Method, RequestHead, read_head};
+pub use framing::Framing;
+pub use head::{Header, Method, RequestHead, read_head};
 pub use reply::{ReplyFraming, ReplyHead, ReplyReader, read_reply_head};
 pub use route::{Call, Route, route};
 pub use write::{CONTINUE, chunk, events_head, last_chunk, reply, request_head};

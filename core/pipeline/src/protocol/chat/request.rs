@@ -1,0 +1,134 @@
+//! A request body, read into the canonical form.
+//!
+//! Unknown keys are ignored and explicit nulls are absent. A key that is there twice is refused.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use super::message::{self, RawMessage};
+use super::sampling;
+use crate::fault::{Fault, FaultKind};
+use crate::protocol::json;
+use crate::turn::{Asked, ReplyForm, Tool};
+
+/// The body, as far as it is looked at. `response_format` is not: which part of the output it binds
+/// depends on whether reasoning is open, which the engine's token route cannot know, so mapping it
+/// would bend the reasoning of models that think. Agents that mean the engine's own switch send it.
+#[derive(Deserialize)]
+#[serde(expecting = "a JSON object")]
+pub(super) struct RawRequest {
+    model: Option<String>,
+    messages: Option<Vec<RawMessage>>,
+    tools: Option<Vec<Value>>,
+    functions: Option<Vec<Value>>,
+    tool_choice: Option<Value>,
+    function_call: Option<Value>,
+    stream: Option<bool>,
+    stream_options: Option<StreamOptions>,
+    chat_template_kwargs: Option<Map<String, Value>>,
+    n: Option<u64>,
+
+    #[serde(default, deserialize_with = "whole")]
+    pub(super) max_completion_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "whole")]
+    pub(super) max_tokens: Option<u64>,
+    pub(super) temperature: Option<f64>,
+    pub(super) top_p: Option<f64>,
+    pub(super) top_k: Option<i64>,
+    pub(super) min_p: Option<f64>,
+    pub(super) presence_penalty: Option<f64>,
+    pub(super) frequency_penalty: Option<f64>,
+    pub(super) seed: Option<i64>,
+    pub(super) stop: Option<Value>,
+
+    pub(super) sampling: Option<RawSampling>,
+    pub(super) structured_outputs: Option<Value>,
+    pub(super) guided_json: Option<Value>,
+    pub(super) guided_regex: Option<Value>,
+    pub(super) guided_choice: Option<Value>,
+    pub(super) guided_grammar: Option<Value>,
+    pub(super) logit_bias: Option<Value>,
+    pub(super) stop_token_ids: Option<Value>,
+    pub(super) repetition_penalty: Option<Value>,
+    pub(super) min_tokens: Option<Value>,
+    pub(super) ignore_eos: Option<Value>,
+    pub(super) bad_words: Option<Value>,
+    pub(super) allowed_token_ids: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct StreamOptions {
+    include_usage: Option<bool>,
+}
+
+/// Rollgate's own extension.
+#[derive(Deserialize)]
+pub(super) struct RawSampling {
+    pub(super) extra: Option<Map<String, Value>>,
+}
+
+/// Reads a request body.
+pub(in crate::protocol) fn read(body: &[u8]) -> Result<Asked, Fault> {
+    let mut raw: RawRequest = json::read(body)?;
+    if raw.n.is_some_and(|n| n != 1) {
+        return Err(bad("n", "one choice is made per request; leave `n` out or set it to 1"));
+    }
+    let sampling = sampling::sampling(&mut raw)?;
+    let tools = tools(&mut raw)?;
+    let usage = raw.stream_options.and_then(|options| options.include_usage).unwrap_or(false);
+    Ok(Asked {
+        model: raw.model.ok_or_else(|| bad("model", "a model name is missing"))?,
+        messages: message::messages(raw.messages.unwrap_or_default())?,
+        tools,
+        sampling,
+        template_kwargs: raw.chat_template_kwargs.unwrap_or_default(),
+        form: match raw.stream {
+            Some(true) => ReplyForm::Events { usage },
+            _ => ReplyForm::Json,
+        },
+    })
+}
+
+/// A fault of the request at this field.
+pub(super) fn bad(param: impl Into<String>, why: &str) -> Fault {
+    Fault::new(FaultKind::BadRequest, why).at(param)
+}
+
+/// The tools on offer, untouched. Functions in OpenAI's older form are wrapped into the newer one.
+fn tools(raw: &mut RawRequest) -> Result<Vec<Tool>, Fault> {
+    let mut tools = raw.tools.take().unwrap_or_default();
+    for (index, tool) in tools.iter().enumerate() {
+        let kind = tool.get("type").unwrap_or(&Value::Null);
+        if kind != "function" {
+            return Err(bad(format!("tools[{index}].type"), "only tools of type `function` exist"));
+        }
+        if !named(&tool["function"]) {
+            let why = "a tool needs a name, a text that is not empty";
+            return Err(bad(format!("tools[{index}].function.name"), why));
+        }
+    }
+    for (index, function) in raw.functions.take().unwrap_or_default().into_iter().enumerate() {
+        if !named(&function) {
+            let why = "a function needs a name, a text that is not empty";
+            return Err(bad(format!("functions[{index}].name"), why));
+        }
+        tools.push(serde_json::json!({"type": "function", "function": function}));
+    }
+    let refused = |choice: &Option<Value>| choice.as_ref().is_some_and(|choice| choice == "none");
+    if refused(&raw.tool_choice) || refused(&raw.function_call) {
+        tools.clear();
+    }
+    Ok(tools)
+}
+
+fn named(function: &Value) -> bool {
+    function.get("name").and_then(Value::as_str).is_some_and(|name| !name.is_empty())
+}
+
+/// A count. Agents that compute it write `4096.0`.
+fn whole<'de, D: Deserializer<'de>>(json: D) -> Result<Option<u64>, D::Error> {
+    let Some(number) = Option::<serde_json::Number>::deserialize(json)? else { return Ok(None) };
+    let rounded = || number.as_f64().filter(|value| value.fract() == 0.0 && *value >= 0.0);
+    let count = number.as_u64().or_else(|| rounded().map(|value| value as u64));
+    count.map(Some).ok_or_else(|| serde::de::Error::custom("expected a whole number, 0 or more"))
+}
