@@ -143,15 +143,14 @@ fn e04_reasoning_is_read_under_either_name() {
 
 #[test]
 fn m05_tools_are_untouched_and_in_order() {
-    let tool = r#"{"type":"function","function":{"name":"f","parameters":{"z":{},"a":{},"m":1.0},"strict":null}}"#;
-    let body = |choice: &str| {
-        format!(
-            r#"{{"model":"m","messages":[{{"role":"user"}}],"tools":[{tool}],"tool_choice":{choice}}}"#
-        )
-    };
-    for choice in
-        ["null", "\"auto\"", "\"required\"", r#"{"type":"function","function":{"name":"f"}}"#]
-    {
+    let tool = concat!(
+        r#"{"type":"function","function":{"name":"f","#,
+        r#""parameters":{"z":{},"a":{},"m":1.0},"strict":null}}"#
+    );
+    let messages = r#""model":"m","messages":[{"role":"user"}]"#;
+    let body = |choice: &str| format!(r#"{{{messages},"tools":[{tool}],"tool_choice":{choice}}}"#);
+    let named = r#"{"type":"function","function":{"name":"f"}}"#;
+    for choice in ["null", "\"auto\"", "\"required\"", named] {
         let asked = Dialect::Chat.read(body(choice).as_bytes()).unwrap();
         assert_eq!(asked.tools.len(), 1);
         assert_eq!(asked.tools[0].to_string(), tool);
@@ -167,7 +166,8 @@ fn sampling_parameters_are_read() {
         "min_p": 0.1, "presence_penalty": -2, "frequency_penalty": 2, "seed": -3,
         "stop": "END", "stream": true, "stream_options": {"include_usage": true, "x": 1},
         "chat_template_kwargs": {"enable_thinking": false}, "n": 1, "unknown": {"a": [1]},
-        "logit_bias": {"5": 1}, "min_tokens": 2, "ignore_eos": true, "guided_json": {"type": "object"},
+        "logit_bias": {"5": 1}, "min_tokens": 2, "ignore_eos": true,
+        "guided_json": {"type": "object"},
         "sampling": {"extra": {"min_tokens": 3, "anything": null}},
     })));
     let extra = json!({"guided_json": {"type": "object"}, "logit_bias": {"5": 1}, "min_tokens": 3,
@@ -224,7 +224,12 @@ fn what_is_wrong_is_named_by_its_field() {
     for (more, param) in cases {
         check_bad(&with(more), param);
     }
+}
+
+#[test]
+fn what_is_wrong_in_a_message_is_named_by_its_field() {
     let user = json!({"role": "user", "content": "x"});
+    let bad_arguments = json!({"function": {"name": "f", "arguments": 5}});
     let cases = [
         (json!({"content": "x"}), "messages[1].role"),
         (json!({"role": "secret"}), "messages[1].role"),
@@ -243,7 +248,7 @@ fn what_is_wrong_is_named_by_its_field() {
             "messages[1].tool_calls[0].function.name",
         ),
         (
-            json!({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": 5}}]}),
+            json!({"role": "assistant", "tool_calls": [bad_arguments]}),
             "messages[1].tool_calls[0].function.arguments",
         ),
         (
