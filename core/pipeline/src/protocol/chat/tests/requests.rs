@@ -1,5 +1,6 @@
 //! What agents send.
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::fault::FaultKind;
@@ -275,5 +276,34 @@ fn m06_a_body_that_is_no_object_is_refused() {
         let fault = Dialect::Chat.read(body.as_bytes()).unwrap_err();
         assert_eq!(fault.kind, FaultKind::BadRequest, "{body}");
         assert!(!fault.message.contains("secret"), "{fault}");
+    }
+}
+
+proptest! {
+    /// A sound request with some bytes replaced is read or refused as the agent's fault.
+    #[test]
+    fn damaged_requests_are_read_or_refused(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let parts = json!([{"type": "text", "text": "\u{1f600}"}, {"type": "file"}]);
+        let body = with(json!({
+            "tools": [{"type": "function", "function": {"name": "f"}}],
+            "messages": [
+                {"role": "user", "content": parts},
+                {"role": "assistant", "reasoning": "r", "tool_calls": [
+                    {"id": "c", "function": {"name": "f", "arguments": {"a": [1, {"b": null}]}}},
+                ]},
+                {"role": "tool", "tool_call_id": "c", "content": "ok"},
+            ],
+            "stop": ["a"], "max_tokens": 5, "temperature": 0.5, "stream": true,
+        }));
+        let mut body = body.to_string().into_bytes();
+        for (place, byte) in damage {
+            let at = place.index(body.len());
+            body[at] = byte;
+        }
+        if let Err(fault) = Dialect::Chat.read(&body) {
+            prop_assert!(matches!(fault.kind, FaultKind::BadJson | FaultKind::BadRequest));
+        }
     }
 }
