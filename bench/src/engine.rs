@@ -19,6 +19,9 @@ mod stage;
 mod tokenize;
 mod vllm;
 
+#[cfg(test)]
+mod tests;
+
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;

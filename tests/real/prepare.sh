@@ -32,7 +32,8 @@ install() {
 
 python_packages() { # REQUIREMENTS VENV
   python3 -m venv "$2"
-  "$2/bin/pip" install -q --no-deps --disable-pip-version-check -r "$here/$1"
+  "$2/bin/pip" install -q --disable-pip-version-check uv
+  "$2/bin/uv" pip install -q --python "$2/bin/python" --no-deps -r "$here/$1"
 }
 
 tiny_model() { # DIR

@@ -44,7 +44,7 @@ pub struct AttemptLine {
     pub earlier: Vec<Reason>,
     /// Start of the last try, in milliseconds since the epoch.
     pub started_at_ms: u64,
-    /// Milliseconds of the last try's stages, in order.
+    /// Milliseconds of the last try by stage.
     pub took_ms: BTreeMap<String, u64>,
     /// Ids of its samples.
     #[serde(default)]
