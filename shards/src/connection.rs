@@ -172,7 +172,9 @@ impl Connection {
                 return Place::Nowhere(self.refuse(dialect, &fault, keep_alive).await);
             }
         };
-        if let Some(answer) = exchange::without_session(&self.shard.plane.gatehouse, head, &route) {
+        if let Some((answer, keep_alive)) =
+            exchange::without_session(&self.shard.plane.gatehouse, head, &route)
+        {
             return Place::Nowhere(match self.write(answer).await {
                 Err(_) => After::Gone,
                 Ok(()) if keep_alive => After::Again,

@@ -74,7 +74,7 @@ pub(crate) async fn run(
     let in_flight = InFlight::begin(&shard);
     let seat = stay.sit();
     let dialect = dialect(&route.call);
-    let begun = step(&shard, &stay, |cx| Exchange::new(head, route, cx));
+    let begun = step(&shard, &stay, |cx| Exchange::new(head, &route, cx));
     let Ok((exchange, want)) = begun else {
         return panicked(agent, &stay, dialect, false).await;
     };
@@ -256,7 +256,7 @@ impl Course<'_> {
     fn engine_failed(&mut self, fault: Fault) -> Result<Want, Broken> {
         self.reply = None;
         self.shard.counters().faults.add(1);
-        self.step(|exchange, cx| exchange.engine_failed(cx, fault))
+        self.step(|exchange, cx| exchange.engine_failed(cx, &fault))
     }
 
     fn release_engine(&mut self) {
@@ -281,7 +281,7 @@ impl Course<'_> {
             Err(fault) => {
                 self.shard.counters().faults.add(1);
                 self.shard.sessions.forget(self.stay.cell());
-                self.step(|exchange, cx| exchange.not_durable(cx, fault))
+                self.step(|exchange, cx| exchange.not_durable(cx, &fault))
             }
         }
     }

@@ -85,6 +85,6 @@ async fn append(shard: &Rc<Shard>, stay: &Stay, record: Record) -> Result<(), Co
         shard.sessions.forget(stay.cell());
         return Err(fault.into());
     }
-    stay.session.borrow_mut().apply(&record);
-    Ok(())
+    let applied = stay.session.borrow_mut().apply(&record);
+    applied.map_err(|error| Fault::new(FaultKind::Internal, error).into())
 }

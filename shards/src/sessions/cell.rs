@@ -44,7 +44,7 @@ pub(crate) struct ExchangeSeat {
 impl SessionCell {
     pub(super) fn new(session: Session, journal: Journal, mono_ms: u64) -> Rc<Self> {
         let id = session.id().clone();
-        let sealed = session.state().state == "closed";
+        let sealed = session.sealed();
         Rc::new(Self {
             hash: id.hash(),
             id,
