@@ -22,6 +22,13 @@ pub struct Parsed {
     pub reasoning_open: bool,
 }
 
+/// Name and version of the parser of the model's family, as samples quote it.
+pub fn version(model: &Model) -> &'static str {
+    match model.family {
+        Family::Qwen3 => "qwen3/1",
+    }
+}
+
 /// Parses a whole generation. `prompt_tail` are the last ids of the prompt (the generation prompt
 /// among them): they say whether reasoning is already open. `stop_text` is the stop string that
 /// ended the answer: cut off the text, kept in the ids. `call_seed` makes tool-call ids unique.

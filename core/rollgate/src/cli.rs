@@ -56,12 +56,15 @@ enum ConfigCommand {
 /// Runs the command that the arguments name.
 pub(crate) fn run() -> anyhow::Result<Exit> {
     match Cli::parse().command {
-        Command::Run(args) => run::run(*args),
+        Command::Run(args) => run::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Engine(args) => engine::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Config(ConfigCommand::Check { file, json }) => check(&file, json),
-        Command::Agent(args) => agent::run(args),
+        Command::Agent(args) => {
+            agent::run(&args)?;
+            Ok(Exit::Well)
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 pub use raw::Raw;
 pub use settled::{
     Agents, Control, Durability, Engine, Kind, Log, LogFormat, Model, Node, Sessions, Settled,
-    ShardDriver, Shards,
+    ShardDriver, Shards, default_shards,
 };
 
 /// Why a configuration cannot be used. Says which key, and which line.

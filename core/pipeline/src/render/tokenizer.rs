@@ -7,7 +7,8 @@ use crate::id::TokenId;
 pub enum ControlText {
     /// It is the token: for text that the template wrote.
     Match,
-    /// It is plain text: for text from outside.
+    /// It is plain text: for text from outside. Holds for every added token, whether or not the
+    /// file calls it special.
     Plain,
 }
 

@@ -180,6 +180,11 @@ impl Kind {
     }
 }
 
+/// One shard per core.
+pub fn default_shards() -> u16 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u16)
+}
+
 /// Fills in defaults and checks every value.
 pub(super) fn settle(path: &str, raw: Raw) -> Result<Settled, ConfigError> {
     let wrong = |key: &str, message: String| ConfigError::Value {
@@ -204,7 +209,7 @@ pub(super) fn settle(path: &str, raw: Raw) -> Result<Settled, ConfigError> {
     })?;
     let name = raw.model.name.unwrap_or_else(|| crate::model_dir::name_of(&dir));
     let count = match raw.shards.count.unwrap_or(0) {
-        0 => std::thread::available_parallelism().map_or(1, |cores| cores.get() as u16),
+        0 => default_shards(),
         count => count,
     };
     if count > rollgate_pipeline::id::BUCKETS {
