@@ -113,7 +113,8 @@ fn non_canonical_ids_differ_and_say_the_same() {
 
 #[test]
 fn what_cannot_be_said_in_two_pieces_is_refused_at_the_start() {
-    let script = parse_script(r#"{"otherwise": {"content": "✓", "non_canonical": true}}"#).unwrap();
+    let script =
+        parse_script(r#"{"otherwise": {"content": "Done.", "non_canonical": true}}"#).unwrap();
     assert!(start(EngineConfig { script, ..EngineConfig::new(model()) }).is_ok());
     let script = parse_script(r#"{"otherwise": {"raw": "<think>", "non_canonical": 1}}"#).unwrap();
     let error = start(EngineConfig { script, ..EngineConfig::new(model()) }).err().unwrap();
