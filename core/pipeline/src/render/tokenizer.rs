@@ -7,14 +7,20 @@ use crate::id::TokenId;
 pub enum ControlText {
     /// It is the token: for text that the template wrote.
     Match,
-    /// It is plain text: for text from outside.
+    /// It is plain text: for text from outside. Holds for every added token, whether or not the
+    /// file calls it special.
     Plain,
 }
 
 /// Text to ids and ids to bytes.
 pub trait Tokenizer: Send + Sync {
     /// Appends the ids of `text`, without adding a BOS or EOS.
-    fn encode(&self, text: &str, control: ControlText, out: &mut Vec<TokenId>) -> Result<(), String>;
+    fn encode(
+        &self,
+        text: &str,
+        control: ControlText,
+        out: &mut Vec<TokenId>,
+    ) -> Result<(), String>;
     /// Bytes of one id, by table; `None` for an id outside the vocabulary.
     fn bytes_of(&self, id: TokenId) -> Option<&[u8]>;
     /// Id of an added token by its exact text.
