@@ -1,6 +1,10 @@
 //! Places that run sandboxes.
 
+pub mod local;
+
 use std::time::Duration;
+
+pub use local::{Local, LocalConfig};
 
 /// What a sandbox is made for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -14,12 +18,15 @@ pub struct Spec {
 /// A command in a sandbox.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Exec {
+    /// Program and arguments; no shell is involved.
     pub argv: Vec<String>,
+    /// Variables added to the sandbox's environment.
     pub env: Vec<(String, String)>,
     /// Absolute inside the sandbox; `None`: the work directory.
     pub cwd: Option<String>,
     /// `None`: closed at once.
     pub stdin: Option<Vec<u8>>,
+    /// Longest run; then the whole tree is killed.
     pub timeout: Duration,
     /// Most bytes kept of stdout and of stderr, each: head and tail are kept, the middle is cut.
     pub output_cap_bytes: usize,
@@ -30,19 +37,30 @@ pub struct Exec {
 pub struct Exit {
     /// `None` when killed by a signal.
     pub code: Option<i32>,
+    /// Killed because its time was up.
     pub timed_out: bool,
+    /// What was kept of its output.
     pub stdout: Vec<u8>,
+    /// What was kept of its complaints.
     pub stderr: Vec<u8>,
     /// Bytes cut from the outputs.
     pub cut_bytes: u64,
+    /// From start to end of the command itself.
     pub took: Duration,
 }
 
 /// Why a backend fails. All of these are infrastructure failures, never the agent's.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
+    /// The operating system refused something.
     #[error("{what}: {source}")]
-    Io { what: String, source: std::io::Error },
+    Io {
+        /// What was tried.
+        what: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The backend or the sandbox cannot do it; says why.
     #[error("{0}")]
     Unusable(String),
 }
@@ -50,9 +68,11 @@ pub enum BackendError {
 /// A kind of place that can run sandboxes.
 #[async_trait::async_trait]
 pub trait Backend: Send + Sync {
+    /// Its name in configurations.
     fn name(&self) -> &'static str;
     /// Which isolation its sandboxes have, for people.
     fn isolation(&self) -> String;
+    /// Makes a sandbox. Whoever gets it destroys it.
     async fn create(&self, spec: &Spec) -> Result<Box<dyn Sandbox>, BackendError>;
     /// Removes sandboxes that no living owner holds; how many.
     async fn sweep(&self) -> Result<usize, BackendError>;
@@ -61,6 +81,7 @@ pub trait Backend: Send + Sync {
 /// One isolated place.
 #[async_trait::async_trait]
 pub trait Sandbox: Send + Sync {
+    /// Unique on the backend.
     fn id(&self) -> &str;
     /// Work directory, inside.
     fn workdir(&self) -> &str;

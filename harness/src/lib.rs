@@ -1,66 +1,192 @@
 //! How each agent is prepared, started and read. A harness describes; it runs nothing.
+//!
+//! Instructions reach agents by file, never by a long argument. Every agent has a HOME of its own
+//! and finds its model through a base URL and a key in its environment.
+
+mod command;
+mod mini_swe_agent;
+mod outcome;
+mod scripted;
 
 use std::time::Duration;
+
+pub use command::CommandLine;
+pub use mini_swe_agent::MiniSweAgent;
+pub use scripted::Scripted;
+
+/// Most bytes that are read of a [`Launch::result_file`].
+pub const RESULT_BYTES: usize = 256 << 20;
 
 /// What an agent is to do.
 #[derive(Clone, Debug)]
 pub struct Job {
+    /// The task in words.
     pub instruction: String,
     /// Base URL of the Chat API, `/v1` included.
     pub openai_base_url: String,
     /// Base URL of the Messages API.
     pub anthropic_base_url: String,
+    /// Key of the session.
     pub key: String,
     /// Model name to ask for.
     pub model: String,
-    /// Paths as seen inside the sandbox.
+    /// Work directory, as seen inside the sandbox.
     pub workdir: String,
+    /// Private HOME, as seen inside the sandbox.
     pub home: String,
     /// Path of the `rollgate` program inside the sandbox.
     pub rollgate: String,
-    /// Extra arguments of the task.
+    /// Extra arguments of the task; each harness says what it does with them.
     pub args: Vec<String>,
+    /// Longest run of the agent.
     pub timeout: Duration,
 }
 
 /// A file to write before the start; the path is absolute inside the sandbox.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FileToWrite { pub path: String, pub contents: Vec<u8> }
+pub struct FileToWrite {
+    /// Absolute path inside the sandbox.
+    pub path: String,
+    /// The whole file.
+    pub contents: Vec<u8>,
+}
 
 /// How to start an agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launch {
+    /// Files to write before the start.
     pub files: Vec<FileToWrite>,
+    /// Variables added to the sandbox's environment.
     pub env: Vec<(String, String)>,
+    /// Program and arguments; no shell is involved.
     pub argv: Vec<String>,
     /// Stdin of the agent; `None`: closed at once.
     pub stdin: Option<Vec<u8>>,
+    /// Longest run of the agent.
     pub timeout: Duration,
+    /// File in the sandbox in which the agent says how it ended. Whoever runs the agent hands its
+    /// contents, at most [`RESULT_BYTES`], to [`Harness::judge`] as [`Ended::result`].
+    pub result_file: Option<String>,
 }
 
 /// What was seen of the agent's end.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ended { pub exit_code: Option<i32>, pub timed_out: bool, pub stdout: String, pub stderr: String }
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Ended {
+    /// `None`: killed by a signal.
+    pub exit_code: Option<i32>,
+    /// Killed because its time was up.
+    pub timed_out: bool,
+    /// What it printed.
+    pub stdout: String,
+    /// What it complained about.
+    pub stderr: String,
+    /// Contents of [`Launch::result_file`]; `None` when none was asked for or written.
+    pub result: Option<Vec<u8>>,
+}
 
 /// How the agent's run is to be judged.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum AgentOutcome { Done, Failed(String), TimedOut }
+pub enum AgentOutcome {
+    /// It says that it finished.
+    Done,
+    /// It gave up or broke; why.
+    Failed(String),
+    /// Its time was up.
+    TimedOut,
+}
 
 /// Why a harness cannot describe a launch.
 #[derive(Debug, thiserror::Error)]
 pub enum HarnessError {
+    /// The configuration asks for something that cannot be; says what to change.
     #[error("{0}")]
     Wrong(String),
 }
 
 /// The recipe for one kind of agent.
 pub trait Harness: Send + Sync {
+    /// Its name in configurations.
     fn name(&self) -> &'static str;
+    /// How to start the agent on a job.
     fn launch(&self, job: &Job) -> Result<Launch, HarnessError>;
+    /// What the end of the agent means.
     fn judge(&self, ended: &Ended) -> AgentOutcome;
-    /// Command line that prints the agent's version, if it can.
+    /// Command line whose first line of output has the agent's version, if it can.
     fn version_argv(&self, job: &Job) -> Option<Vec<String>>;
 }
 
+/// Names of all harnesses.
+pub const NAMES: [&str; 3] = [scripted::NAME, command::NAME, mini_swe_agent::NAME];
+
 /// The harness of this name; the error lists the names there are.
-pub fn by_name(_name: &str) -> Result<Box<dyn Harness>, HarnessError> { todo!() }
+pub fn by_name(name: &str) -> Result<Box<dyn Harness>, HarnessError> {
+    match name {
+        scripted::NAME => Ok(Box::new(Scripted)),
+        command::NAME => Ok(Box::new(CommandLine)),
+        mini_swe_agent::NAME => Ok(Box::new(MiniSweAgent)),
+        _ => Err(HarnessError::Wrong(unknown(name))),
+    }
+}
+
+fn unknown(name: &str) -> String {
+    let lower = name.to_lowercase();
+    let near = NAMES
+        .into_iter()
+        .map(|known| (strsim::jaro_winkler(&lower, known), known))
+        .max_by(|(left, _), (right, _)| left.total_cmp(right))
+        .filter(|(likeness, _)| *likeness > 0.75);
+    let hint =
+        near.map_or_else(|| ".".to_owned(), |(_, known)| format!("; did you mean `{known}`?"));
+    format!("there is no agent called `{name}`{hint} Agents: {}", NAMES.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn job(args: &[&str]) -> Job {
+        Job {
+            instruction: "Fix \"it\"\n".to_owned(),
+            openai_base_url: "http://gate/v1".to_owned(),
+            anthropic_base_url: "http://gate".to_owned(),
+            key: "key".to_owned(),
+            model: "m".to_owned(),
+            workdir: "/box/work".to_owned(),
+            home: "/box/home".to_owned(),
+            rollgate: "/bin/rollgate".to_owned(),
+            args: args.iter().map(|&arg| arg.to_owned()).collect(),
+            timeout: Duration::from_secs(9),
+        }
+    }
+
+    /// The launch in one text: files, environment, command line.
+    pub(crate) fn show(launch: &Launch) -> String {
+        let files = launch.files.iter().map(|file| {
+            format!("file {} {:?}\n", file.path, String::from_utf8_lossy(&file.contents))
+        });
+        let env = launch.env.iter().map(|(name, value)| format!("env {name}={value}\n"));
+        let argv = format!("argv {}\n", launch.argv.join(" "));
+        files.chain(env).chain([argv]).collect()
+    }
+
+    #[test]
+    fn every_name_finds_its_harness() {
+        for name in NAMES {
+            assert_eq!(by_name(name).unwrap().name(), name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_gets_the_list_and_the_near_one() {
+        let error = |name| by_name(name).err().unwrap().to_string();
+        assert_eq!(
+            error("mini-swe"),
+            "there is no agent called `mini-swe`; did you mean `mini-swe-agent`? \
+             Agents: scripted, command, mini-swe-agent"
+        );
+        assert_eq!(
+            error("zzz"),
+            "there is no agent called `zzz`. Agents: scripted, command, mini-swe-agent"
+        );
+    }
+}

@@ -4,26 +4,57 @@
 //! to it through [`Gate`] only. No tokio type enters this crate: answers are futures that any
 //! executor can wait for.
 
+mod bounds;
+mod command;
+mod connection;
+mod driver;
+mod engine;
+mod exchange;
+mod gate;
+mod handover;
+mod journal;
+mod listener;
+mod plane;
+mod pool;
+mod sessions;
+mod shard;
+mod stats;
+mod stream;
+mod sync;
+mod unsafe_fd;
+mod wake;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rollgate_pipeline::exchange::{Gatehouse, SessionState};
+use rollgate_pipeline::exchange::Gatehouse;
 use rollgate_pipeline::fault::Fault;
 use rollgate_pipeline::id::{SessionId, SessionKey, ShardCount};
-use rollgate_pipeline::record::{Reward, SessionOptions};
+
+pub use gate::Gate;
 
 /// Which driver a shard's runtime uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Driver { Uring, Epoll }
+pub enum Driver {
+    Uring,
+    Epoll,
+}
 
 /// What the configuration asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DriverChoice { Auto, Uring, Epoll }
+pub enum DriverChoice {
+    Auto,
+    Uring,
+    Epoll,
+}
 
 /// When a record counts as durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Durability { Write, Fsync }
+pub enum Durability {
+    Write,
+    Fsync,
+}
 
 /// One engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,7 +104,10 @@ pub enum CommandError {
 
 /// A new session.
 #[derive(Clone, Debug)]
-pub struct Created { pub session_id: SessionId, pub key: SessionKey }
+pub struct Created {
+    pub session_id: SessionId,
+    pub key: SessionKey,
+}
 
 /// Plain counters of one shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,29 +127,4 @@ pub struct ShardStats {
     pub reloads: u64,
     pub evictions: u64,
     pub torn_tails: u64,
-}
-
-/// The running data plane. Clones speak to the same one.
-#[derive(Clone)]
-pub struct Gate {}
-
-impl Gate {
-    /// Starts the shards and waits until each listens.
-    pub fn start(_config: GateConfig) -> Result<Gate, StartError> { todo!() }
-    /// The agents' address, port settled.
-    pub fn agents_addr(&self) -> SocketAddr { todo!() }
-    pub fn driver(&self) -> Driver { todo!() }
-    pub async fn create(&self, _options: SessionOptions) -> Result<Created, CommandError> { todo!() }
-    pub async fn describe(&self, _id: &SessionId) -> Result<SessionState, CommandError> { todo!() }
-    /// Sessions in memory, of every shard.
-    pub async fn list(&self) -> Result<Vec<SessionState>, CommandError> { todo!() }
-    pub async fn reward(&self, _id: &SessionId, _reward: Reward) -> Result<(), CommandError> { todo!() }
-    /// Seals; waits for exchanges in flight first. Idempotent.
-    pub async fn close(&self, _id: &SessionId) -> Result<SessionState, CommandError> { todo!() }
-    pub async fn delete(&self, _id: &SessionId) -> Result<(), CommandError> { todo!() }
-    /// Where the session's journal lies. The file is only ever appended to.
-    pub fn journal_path(&self, _id: &SessionId) -> PathBuf { todo!() }
-    pub fn stats(&self) -> Vec<ShardStats> { todo!() }
-    /// Stops accepting, finishes what is in flight within the limit, syncs, ends the threads.
-    pub async fn drain(&self) { todo!() }
 }

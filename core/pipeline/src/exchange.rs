@@ -1,16 +1,29 @@
 //! One exchange, as a state machine without I/O.
 //!
-//! A shard gives it events and does what it [`Want`]s. It knows no protocol and no model family.
+//! A shard gives it events and does what it [`Want`]s. It knows no dialect and no model family.
+//!
+//! Bytes of the agent become an engine call ([`prepare`]); the engine's reply becomes a record and
+//! an answer ([`answer`]); the answer leaves only after the record is durable.
 
+mod answer;
+mod free;
+mod prepare;
 mod session;
 
+pub use free::{refusal, without_session};
 pub use session::{Gatehouse, Session, SessionState};
 
 use bytes::{Bytes, BytesMut};
 
 use crate::engine::EngineRequest;
-use crate::fault::Fault;
-use crate::http::{RequestHead, Route};
+use crate::fault::{Fault, FaultKind};
+use crate::http::{self, BodyReader, BodyState, Framing, ReplyReader, RequestHead, Route};
+use crate::protocol::Dialect;
+use crate::scene::{Verdict, classify};
+use crate::turn::ReplyForm;
+use answer::Answer;
+use prepare::Prepared;
+use session::InFlight;
 
 /// The time, as the shard sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,36 +69,164 @@ pub enum Want {
 }
 
 /// One exchange.
-pub struct Exchange {}
+pub struct Exchange {
+    dialect: Dialect,
+    verdict: Verdict,
+    keep_alive: bool,
+    started: Now,
+    /// When a stream last got bytes, in monotonic milliseconds; set once the head of one was sent.
+    stream: Option<u64>,
+    /// Whether the engine keeps its connection open after the reply that was read.
+    engine_reusable: bool,
+    stage: Stage,
+    /// Counts the exchange in its session for as long as it lives.
+    _in_flight: InFlight,
+}
+
+enum Stage {
+    Body(BodyReader),
+    Engine {
+        prepared: Box<Prepared>,
+        reply: ReplyReader,
+    },
+    /// The answer waits for its record.
+    Record(Box<Answer>),
+    /// The last bytes are on their way.
+    Write,
+    Over,
+}
 
 impl Exchange {
     /// Starts an exchange. Nothing of the body has been read.
-    pub fn new(_head: &RequestHead, _route: Route, _cx: &mut Context<'_>) -> (Self, Want) { todo!() }
+    pub fn new(head: &RequestHead, route: &Route, cx: &mut Context<'_>) -> (Self, Want) {
+        let mut exchange = Self {
+            dialect: Dialect::Chat,
+            verdict: classify(route.scene),
+            keep_alive: head.keep_alive,
+            started: cx.now,
+            stream: None,
+            engine_reusable: false,
+            stage: Stage::Over,
+            _in_flight: cx.session.enter(cx.now),
+        };
+        let body = cx
+            .session
+            .admit()
+            .and_then(|()| BodyReader::new(head.framing, cx.gatehouse.limits.body_bytes));
+        let want = match body {
+            Ok(body) => {
+                exchange.stage = Stage::Body(body);
+                Want::AgentBytes
+            }
+            Err(fault) => {
+                // What was not read would be taken for the next request.
+                exchange.keep_alive &= head.framing == Framing::None;
+                exchange.refuse(&fault)
+            }
+        };
+        (exchange, want)
+    }
+
     /// Body bytes have been appended to `buf`; what belongs to this request is taken off it.
     /// Call it once at the start even when `buf` is empty, and after each read.
-    pub fn agent_bytes(&mut self, _cx: &mut Context<'_>, _buf: &mut BytesMut) -> Want { todo!() }
+    pub fn agent_bytes(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Want {
+        let Stage::Body(body) = &mut self.stage else { return self.misuse("agent_bytes") };
+        match body.read(buf) {
+            Ok(BodyState::More) => Want::AgentBytes,
+            Ok(BodyState::Done) => self.prepare(cx),
+            Err(fault) => {
+                self.keep_alive = false;
+                self.refuse(&fault)
+            }
+        }
+    }
+
     /// Reply bytes have been appended to `buf`; `eof`: the engine closed the connection.
-    pub fn engine_bytes(&mut self, _cx: &mut Context<'_>, _buf: &mut BytesMut, _eof: bool) -> Want { todo!() }
-    /// Whether the engine's connection may be used again, once it was read to the end.
-    pub fn engine_reusable(&self) -> bool { todo!() }
+    pub fn engine_bytes(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut, eof: bool) -> Want {
+        let Stage::Engine { reply, .. } = &mut self.stage else {
+            return self.misuse("engine_bytes");
+        };
+        match reply.read(buf, eof) {
+            Ok(BodyState::More) => Want::EngineBytes,
+            Ok(BodyState::Done) => self.answer(cx),
+            Err(fault) => self.refuse(&fault),
+        }
+    }
+
     /// Whether any byte of the engine's reply has been seen (then a resend may sample twice).
-    pub fn engine_started(&self) -> bool { todo!() }
+    pub fn engine_started(&self) -> bool {
+        matches!(&self.stage, Stage::Engine { reply, .. } if reply.started())
+    }
+
+    /// Whether the engine's connection may be used again: its reply was read to the end.
+    pub fn engine_reusable(&self) -> bool {
+        self.engine_reusable
+    }
+
     /// The engine could not be asked or did not answer.
-    pub fn engine_failed(&mut self, _cx: &mut Context<'_>, _fault: Fault) -> Want { todo!() }
+    pub fn engine_failed(&mut self, _cx: &mut Context<'_>, fault: &Fault) -> Want {
+        self.refuse(fault)
+    }
+
     /// The frame is durable.
-    pub fn durable(&mut self, _cx: &mut Context<'_>) -> Want { todo!() }
+    pub fn durable(&mut self, _cx: &mut Context<'_>) -> Want {
+        match std::mem::replace(&mut self.stage, Stage::Write) {
+            Stage::Record(answer) => Want::Agent(self.frame_answer(&answer)),
+            _ => self.misuse("durable"),
+        }
+    }
+
     /// The frame could not be written: nothing derived from it may leave.
-    pub fn not_durable(&mut self, _cx: &mut Context<'_>, _fault: Fault) -> Want { todo!() }
+    pub fn not_durable(&mut self, _cx: &mut Context<'_>, fault: &Fault) -> Want {
+        self.refuse(fault)
+    }
+
     /// The bytes of [`Want::Agent`] are with the kernel.
-    pub fn written(&mut self, _cx: &mut Context<'_>) -> Want { todo!() }
+    pub fn written(&mut self, _cx: &mut Context<'_>) -> Want {
+        self.stage = Stage::Over;
+        Want::Done { keep_alive: self.keep_alive }
+    }
+
     /// Time passed while the exchange waits for an engine. Bytes to write to the agent now, if a
     /// sign of life is due.
-    pub fn tick(&mut self, _gatehouse: &Gatehouse, _now: Now) -> Option<Bytes> { todo!() }
+    pub fn tick(&mut self, gatehouse: &Gatehouse, now: Now) -> Option<Bytes> {
+        let Stage::Engine { prepared, .. } = &self.stage else { return None };
+        if !matches!(prepared.form, ReplyForm::Events { .. }) {
+            return None;
+        }
+        let (since, wait_ms) = match self.stream {
+            None => (self.started.mono_ms, gatehouse.keepalive_first_ms),
+            Some(last) => (last, gatehouse.keepalive_next_ms),
+        };
+        if now.mono_ms.saturating_sub(since) < wait_ms {
+            return None;
+        }
+        let mut bytes = BytesMut::new();
+        if self.stream.is_none() {
+            bytes.extend_from_slice(&http::events_head(self.keep_alive));
+        }
+        bytes.extend_from_slice(&http::chunk(self.dialect.keepalive()));
+        self.stream = Some(now.mono_ms);
+        Some(bytes.freeze())
+    }
+
+    /// Answers with a fault, in the stream if one has begun.
+    fn refuse(&mut self, fault: &Fault) -> Want {
+        self.stage = Stage::Write;
+        if self.stream.is_none() {
+            return Want::Agent(refusal(self.dialect, fault, self.keep_alive));
+        }
+        let mut bytes = BytesMut::from(&http::chunk(&self.dialect.error_event(fault))[..]);
+        bytes.extend_from_slice(&http::last_chunk());
+        Want::Agent(bytes.freeze())
+    }
+
+    /// The shard called what the stage does not expect: a bug of ours, answered as one.
+    fn misuse(&mut self, call: &str) -> Want {
+        self.keep_alive = false;
+        self.refuse(&Fault::new(FaultKind::Internal, format!("unexpected event: {call}")))
+    }
 }
 
-/// The answer to a request that belongs to no session: hello, health, models without one, and every
-/// refusal. The connection is to be closed after it unless `keep_alive`.
-pub fn refusal(_dialect: crate::protocol::Dialect, _fault: &Fault, _keep_alive: bool) -> Bytes { todo!() }
-
-/// The answer to a call that needs no session, if it is one.
-pub fn without_session(_gatehouse: &Gatehouse, _head: &RequestHead, _route: &Route) -> Option<Bytes> { todo!() }
+#[cfg(test)]
+mod tests;

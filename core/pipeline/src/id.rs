@@ -189,7 +189,13 @@ mod tests {
 
     #[test]
     fn what_is_not_a_key_is_refused() {
-        for text in ["", "rg-", "rg-7", "sk-00000000000000000000000000000007", "rg-0000000000000000000000000000000G"] {
+        for text in [
+            "",
+            "rg-",
+            "rg-7",
+            "sk-00000000000000000000000000000007",
+            "rg-0000000000000000000000000000000G",
+        ] {
             assert_eq!(SessionKey::parse(text), None, "{text}");
         }
     }

@@ -67,3 +67,6 @@ impl Record {
         })
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

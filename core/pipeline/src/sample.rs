@@ -116,7 +116,11 @@ pub enum CleanWord {
 impl Health {
     /// Clean if there are no reasons.
     pub fn from_reasons(reasons: Vec<String>) -> Self {
-        if reasons.is_empty() { Health::Clean(CleanWord::Clean) } else { Health::Unhealthy(reasons) }
+        if reasons.is_empty() {
+            Health::Clean(CleanWord::Clean)
+        } else {
+            Health::Unhealthy(reasons)
+        }
     }
 
     /// The reasons; empty when clean.
@@ -151,3 +155,6 @@ pub struct Provenance {
     /// blake3 over the columns, see [`columns_blake3`].
     pub columns_blake3: String,
 }
+
+#[cfg(test)]
+mod tests;

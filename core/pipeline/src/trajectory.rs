@@ -1,7 +1,16 @@
 //! Trajectories: digests, matching, the token tree, branches.
 //!
-//! Nothing here renders, and nothing here knows a protocol.
+//! Two layers. The message layer finds, by digests of normalised messages, which turn a request
+//! continues; the token layer holds the ids, each prefix once. Nothing here renders, and nothing
+//! here knows a protocol.
 
 mod digest;
+mod element;
+mod path;
+mod tokens;
+mod tree;
 
 pub use digest::Digest;
+pub use element::{Element, answer_digest, fold};
+pub use path::{Path, Root};
+pub use tree::{Resume, Trajectory, TreeError};

@@ -1,14 +1,21 @@
 //! A session in memory: options, trajectory, counters. It is what its journal says, no more.
 
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::Now;
 use crate::engine::EngineKind;
-use crate::id::SessionId;
+use crate::fault::{Fault, FaultKind};
+use crate::id::{SessionId, TurnIndex};
 use crate::limits::Limits;
-use crate::record::{Opened, Record, SessionOptions};
+use crate::parse;
+use crate::record::{Opened, Record, SessionOptions, TurnRecord};
 use crate::render::Model;
+use crate::trajectory::{Trajectory, TreeError};
 
 /// What all exchanges of a node share: read-only.
 pub struct Gatehouse {
@@ -20,8 +27,9 @@ pub struct Gatehouse {
     pub engine_model: String,
     /// Bounds.
     pub limits: Limits,
-    /// After how long without a byte a stream gets its first keepalive, and then its next ones.
+    /// After how long without a byte a stream gets its first keepalive.
     pub keepalive_first_ms: u64,
+    /// After how long without a byte a stream gets its next ones.
     pub keepalive_next_ms: u64,
     /// Name of the node.
     pub node: String,
@@ -29,40 +37,201 @@ pub struct Gatehouse {
 
 impl Gatehouse {
     /// The opening record of a new session.
-    pub fn open(&self, _session_id: SessionId, _options: SessionOptions, _at_ms: u64) -> Opened { todo!() }
+    pub fn open(&self, session_id: SessionId, options: SessionOptions, at_ms: u64) -> Opened {
+        Opened {
+            version: 1,
+            session_id,
+            at_ms,
+            options,
+            model: self.model.name.clone(),
+            engine: self.engine.name().to_owned(),
+            tokenizer_digest: self.model.tokenizer_digest.clone(),
+            template_digest: self.model.template_digest.clone(),
+            parser: parse::version(&self.model).to_owned(),
+            rollgate: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
 }
 
 /// What `GET /v1/sessions/ID` shows.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SessionState {
+    /// The session.
     pub session_id: SessionId,
     /// `open` or `closed`.
     pub state: &'static str,
+    /// Name of the agent, where it was given.
     pub agent: Option<String>,
+    /// The served model.
     pub model: String,
+    /// When it was opened, in milliseconds since the epoch.
     pub opened_at_ms: u64,
+    /// Recorded turns.
     pub turns: u32,
     /// Ids sampled so far.
     pub sampled_tokens: u64,
     /// Turns per scene.
-    pub scenes: std::collections::BTreeMap<String, u32>,
+    pub scenes: BTreeMap<String, u32>,
     /// Segments as of now: leaves of the trajectory.
     pub segments: u32,
+    /// The reward, where one was set.
     pub reward: Option<f64>,
 }
 
 /// A session in memory.
-pub struct Session {}
+pub struct Session {
+    opened: Box<Opened>,
+    pub(super) trajectory: Trajectory,
+    sampled_tokens: u64,
+    scenes: BTreeMap<String, u32>,
+    reward: Option<f64>,
+    sealed: bool,
+    in_flight: Rc<Cell<u32>>,
+    last_used_mono_ms: u64,
+}
+
+/// Counts one exchange in its session while it lives.
+pub(super) struct InFlight(Rc<Cell<u32>>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
+}
+
+/// Why records do not make a session.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The first record must be the opening one, and the only one.
+    #[error("the journal does not begin with one opening record")]
+    NotOpened,
+    /// Written by a version that this one does not know.
+    #[error("the journal has record version {0}; this version of Rollgate reads version 1")]
+    Version(u32),
+    /// A turn does not fit the trajectory.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+}
 
 impl Session {
-    /// The session that these records describe. Errors name what is wrong with them.
-    pub fn replay(_records: Vec<Record>) -> Result<Session, String> { todo!() }
-    pub fn id(&self) -> &SessionId { todo!() }
-    pub fn state(&self) -> SessionState { todo!() }
-    /// Takes over a record that was written for it outside an exchange (reward, seal).
-    pub fn apply(&mut self, _record: &Record) { todo!() }
+    /// The session that these records describe.
+    pub fn replay(records: Vec<Record>) -> Result<Session, ReplayError> {
+        let mut records = records.into_iter();
+        let Some(Record::Opened(opened)) = records.next() else {
+            return Err(ReplayError::NotOpened);
+        };
+        if opened.version != 1 {
+            return Err(ReplayError::Version(opened.version));
+        }
+        let mut session = Self {
+            opened,
+            trajectory: Trajectory::default(),
+            sampled_tokens: 0,
+            scenes: BTreeMap::new(),
+            reward: None,
+            sealed: false,
+            in_flight: Rc::new(Cell::new(0)),
+            last_used_mono_ms: 0,
+        };
+        for record in records {
+            session.apply(&record)?;
+        }
+        Ok(session)
+    }
+
+    /// Takes over a record that is in, or on its way to, the journal.
+    pub fn apply(&mut self, record: &Record) -> Result<(), ReplayError> {
+        match record {
+            Record::Opened(_) => return Err(ReplayError::NotOpened),
+            Record::Turn(turn) => self.add_turn(turn)?,
+            Record::Reward(reward) => self.reward = reward.reward,
+            Record::Sealed(_) => self.sealed = true,
+        }
+        Ok(())
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &SessionId {
+        &self.opened.session_id
+    }
+
+    /// Its options.
+    pub fn options(&self) -> &SessionOptions {
+        &self.opened.options
+    }
+
+    /// Whether it is sealed.
+    pub fn sealed(&self) -> bool {
+        self.sealed
+    }
+
+    /// What people and programs may see of it.
+    pub fn state(&self) -> SessionState {
+        SessionState {
+            session_id: self.opened.session_id.clone(),
+            state: if self.sealed { "closed" } else { "open" },
+            agent: self.opened.options.agent.clone(),
+            model: self.opened.model.clone(),
+            opened_at_ms: self.opened.at_ms,
+            turns: self.trajectory.turns(),
+            sampled_tokens: self.sampled_tokens,
+            scenes: self.scenes.clone(),
+            segments: self.trajectory.leaves(),
+            reward: self.reward,
+        }
+    }
+
     /// Exchanges that are under way.
-    pub fn in_flight(&self) -> u32 { todo!() }
-    /// Milliseconds of the monotonic clock at the last step.
-    pub fn last_used_mono_ms(&self) -> u64 { todo!() }
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.get()
+    }
+
+    /// The monotonic clock at its last exchange, in milliseconds.
+    pub fn last_used_mono_ms(&self) -> u64 {
+        self.last_used_mono_ms
+    }
+
+    pub(super) fn enter(&mut self, now: Now) -> InFlight {
+        self.last_used_mono_ms = now.mono_ms;
+        self.in_flight.set(self.in_flight.get() + 1);
+        InFlight(Rc::clone(&self.in_flight))
+    }
+
+    /// Whether another exchange may start.
+    pub(super) fn admit(&self) -> Result<(), Fault> {
+        if self.sealed {
+            let message = "this session is closed; open another one to go on";
+            return Err(Fault::new(FaultKind::SessionClosed, message));
+        }
+        let budget = &self.opened.options.limits;
+        if budget.turns.is_some_and(|turns| self.trajectory.turns() >= turns) {
+            let message =
+                format!("the session's budget of {} turns is used up", self.trajectory.turns());
+            return Err(Fault::new(FaultKind::Budget, message));
+        }
+        self.tokens_left().map(drop)
+    }
+
+    /// Tokens that may still be sampled.
+    pub(super) fn tokens_left(&self) -> Result<u32, Fault> {
+        let Some(budget) = self.opened.options.limits.tokens else { return Ok(u32::MAX) };
+        match budget.saturating_sub(self.sampled_tokens) {
+            0 => {
+                let message = format!("the session's budget of {budget} sampled tokens is used up");
+                Err(Fault::new(FaultKind::Budget, message))
+            }
+            left => Ok(u32::try_from(left).unwrap_or(u32::MAX)),
+        }
+    }
+
+    pub(super) fn next_turn(&self) -> TurnIndex {
+        TurnIndex(self.trajectory.turns())
+    }
+
+    fn add_turn(&mut self, turn: &TurnRecord) -> Result<(), TreeError> {
+        self.trajectory.insert(turn)?;
+        self.sampled_tokens += turn.ids.len() as u64;
+        *self.scenes.entry(turn.verdict.scene.name().to_owned()).or_default() += 1;
+        Ok(())
+    }
 }

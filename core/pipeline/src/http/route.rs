@@ -199,3 +199,138 @@ fn percent_decoded(text: &str) -> String {
     }
     String::from_utf8_lossy(&out).into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::{Framing, Header};
+
+    const KEY: &str = "rg-0123456789abcdef0123456789abcdef";
+    const OTHER: &str = "rg-ffffffffffffffffffffffffffffffff";
+
+    fn head(line: &str, fields: &[(&str, &str)]) -> RequestHead {
+        let (method, target) = line.split_once(' ').unwrap();
+        let method = match method {
+            "GET" => Method::Get,
+            "HEAD" => Method::Head,
+            "POST" => Method::Post,
+            _ => Method::Options,
+        };
+        let header = |(name, value): &(&str, &str)| Header {
+            name: (*name).to_owned(),
+            value: (*value).to_owned(),
+        };
+        RequestHead {
+            method,
+            target: target.to_owned(),
+            headers: fields.iter().map(header).collect(),
+            framing: Framing::None,
+            keep_alive: true,
+            expect_continue: false,
+            upgrade: fields.iter().any(|(name, _)| *name == "upgrade"),
+        }
+    }
+
+    fn check(line: &str, fields: &[(&str, &str)], want: &str) {
+        let got = match route(&head(line, fields)) {
+            Ok(Route { call, key, scene }) => {
+                let key = key.map_or("no key", |key| if key.expose() == KEY { "key" } else { "?" });
+                let scene = scene.map_or("no scene", Scene::name);
+                format!("{call:?}, {key}, {scene}")
+            }
+            Err((Dialect::Chat, fault)) => {
+                assert!(!fault.message.contains("rg-0"), "{fault}");
+                assert!(!fault.message.contains("rg-f"), "{fault}");
+                fault.kind.label().to_owned()
+            }
+        };
+        assert_eq!(got, want, "{line} {fields:?}");
+    }
+
+    #[test]
+    fn l13_the_key_is_found_wherever_it_is() {
+        let bearer = format!("Bearer {KEY}");
+        let bare = "POST /v1/chat/completions";
+        let with_key = "Chat, key, no scene";
+        check(bare, &[], "Chat, no key, no scene");
+        check(bare, &[("authorization", &bearer)], with_key);
+        check(bare, &[("authorization", &format!("bearer   {KEY}"))], with_key);
+        check(bare, &[("x-api-key", KEY)], with_key);
+        check(bare, &[("x-api-key", KEY), ("authorization", &bearer)], with_key);
+        check(bare, &[("authorization", "Bearer ")], "Chat, no key, no scene");
+        check(bare, &[("authorization", "Bearer")], "Chat, no key, no scene");
+        let in_path = format!("POST /k/{KEY}/v1/chat/completions");
+        check(&in_path, &[], with_key);
+        check(&in_path, &[("x-api-key", "")], with_key);
+        check(&in_path, &[("authorization", &bearer)], with_key);
+
+        check(&in_path, &[("x-api-key", OTHER)], "wrong_key");
+        check(bare, &[("x-api-key", OTHER), ("authorization", &bearer)], "wrong_key");
+        check(bare, &[("x-api-key", KEY), ("authorization", "Bearer dummy")], "wrong_key");
+        check(bare, &[("authorization", &format!("Basic {KEY}"))], "wrong_key");
+        check(bare, &[("authorization", KEY)], with_key);
+        check(&format!("POST /k/{KEY}0/v1/chat/completions"), &[], "wrong_key");
+    }
+
+    #[test]
+    fn l23_every_spelling_of_a_base_url_leads_there() {
+        for prefix in ["", "/v1", "/v1/", "/v1/v1", "//v1", "/", "http://host:80/v1"] {
+            check(&format!("POST {prefix}/chat/completions"), &[], "Chat, no key, no scene");
+            check(&format!("GET {prefix}/models/?limit=1"), &[], "Models, no key, no scene");
+        }
+        let path = format!("POST /k/{KEY}/scene/title/v1/chat/completions/?beta=true");
+        check(&path, &[], "Chat, key, title");
+        check("POST /scene/subagent/chat/completions", &[], "Chat, no key, subagent");
+    }
+
+    #[test]
+    fn l21_probes_are_answered() {
+        check("HEAD /", &[], "Hello, no key, no scene");
+        check("GET /", &[("authorization", "Bearer dummy")], "Hello, no key, no scene");
+        check("GET /api/hello", &[], "Hello, no key, no scene");
+        check("GET /healthz", &[], "Health, no key, no scene");
+        check("GET /v1/models?client_version=1", &[], "Models, no key, no scene");
+        let model = "Model(\"Qwen/Qwen3-8B\"), no key, no scene";
+        check("GET /v1/models/Qwen/Qwen3-8B", &[], model);
+        check("GET /v1/models/Qwen%2FQwen3-8B", &[], model);
+        check("GET /v1/models/a%zz%2", &[], "Model(\"a%zz%2\"), no key, no scene");
+        for path in ["GET /props", "GET /version", "POST /api/show", "POST /v1/responses"] {
+            check(path, &[("authorization", "Bearer dummy")], "unknown_path");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        check(&format!("GET /K/{KEY}/models"), &[], "unknown_path");
+        check(&format!("POST /scene/{KEY}/chat/completions"), &[], "unknown_path");
+        check("GET /v1/chat/completions", &[], "wrong_method");
+        check("OPTIONS /v1/models", &[], "wrong_method");
+        check("POST /healthz", &[], "wrong_method");
+        let (_, fault) = route(&head("POST /scene/x/models", &[])).unwrap_err();
+        assert!(fault.message.contains("main, subagent, compaction"), "{fault}");
+        let (_, fault) = route(&head("POST /v1/messages", &[])).unwrap_err();
+        assert!(fault.message.contains("POST chat/completions"), "{fault}");
+    }
+
+    #[test]
+    fn l20_upgrades_are_refused_on_every_path() {
+        for path in ["GET /v1/responses", "GET /", "GET /v1/chat/completions"] {
+            check(path, &[("upgrade", "websocket")], "upgrade_refused");
+        }
+    }
+
+    #[test]
+    fn l06_compressed_bodies_are_refused() {
+        let cases = [
+            ("identity", "Chat, no key, no scene"),
+            ("", "Chat, no key, no scene"),
+            ("gzip", "unsupported_encoding"),
+            ("ZSTD", "unsupported_encoding"),
+            ("identity, br", "unsupported_encoding"),
+            ("foo", "unsupported_encoding"),
+        ];
+        for (coding, want) in cases {
+            check("POST /chat/completions", &[("content-encoding", coding)], want);
+        }
+    }
+}

@@ -13,3 +13,6 @@ pub(super) use answer::reply;
 pub(super) use error::{error, error_event};
 pub(super) use events::events;
 pub(super) use request::read;
+
+#[cfg(test)]
+mod tests;

@@ -83,7 +83,7 @@ pub struct TurnRecord {
     pub logprobs: Vec<f32>,
     /// Lengths of the columns behind the JSON, in elements.
     #[serde(default)]
-    columns: [u32; 3],
+    pub(crate) columns: [u32; 3],
 }
 
 impl TurnRecord {

@@ -1,0 +1,57 @@
+//! Every bound of the control path, by name. Times are the longest wait for one step.
+
+use std::time::Duration;
+
+/// For a command of the data plane (create, reward), retries while its queue is full included.
+pub const SESSION: Duration = Duration::from_secs(30);
+/// For sealing a session: exchanges in flight are waited for.
+pub const CLOSE: Duration = Duration::from_secs(120);
+/// For a sandbox to be made.
+pub const SANDBOX: Duration = Duration::from_secs(300);
+/// For one file to be written into or read from a sandbox.
+pub const FILE: Duration = Duration::from_secs(60);
+/// For one setup command.
+pub const SETUP: Duration = Duration::from_secs(600);
+/// For the agent, unless the task says otherwise.
+pub const AGENT: Duration = Duration::from_secs(3_600);
+/// For an agent to print its version.
+pub const VERSION: Duration = Duration::from_secs(60);
+/// For the evaluation, unless the task says otherwise.
+pub const EVALUATE: Duration = Duration::from_secs(600);
+/// For a sandbox to be destroyed.
+pub const DESTROY: Duration = Duration::from_secs(60);
+/// For the journal to be read and samples to be built.
+pub const COLLECT: Duration = Duration::from_secs(300);
+/// What a command's own deadline may be overrun by before the wait for it is given up.
+pub const SLACK: Duration = Duration::from_secs(30);
+/// Longest deadline a task may ask for.
+pub const LONGEST: Duration = Duration::from_secs(7 * 24 * 3_600);
+/// Pause before a command is sent again to a data plane whose queue was full.
+pub const BUSY_PAUSE: Duration = Duration::from_millis(50);
+
+/// Bytes kept of an agent's stdout and of its stderr, each.
+pub const AGENT_OUTPUT_BYTES: usize = 8 << 20;
+/// Bytes kept of the outputs of setup and evaluation commands, each.
+pub const COMMAND_OUTPUT_BYTES: usize = 1 << 20;
+/// Largest reward file, in bytes.
+pub const REWARD_BYTES: usize = 64 << 10;
+/// Largest line of a task file or sample file, in bytes.
+pub const LINE_BYTES: u64 = 1 << 30;
+/// Largest journal that is read, in bytes.
+pub const JOURNAL_BYTES: u64 = 8 << 30;
+/// Journals that are turned into samples at once.
+pub const COLLECTS: usize = 4;
+/// Size from which on the next attempt's samples go to a new file, in bytes.
+pub const ROLL_BYTES: u64 = 256 << 20;
+/// Failures that a summary tells one by one.
+pub const FAILURES_TOLD: usize = 100;
+
+/// Largest body of a control request, in bytes.
+pub const API_BODY_BYTES: usize = 1 << 20;
+/// For one control request, its answer built.
+pub const API_REQUEST: Duration = Duration::from_secs(300);
+/// For control requests in flight to end, once the port is being closed.
+pub const API_DRAIN: Duration = Duration::from_secs(10);
+
+const _: () = assert!(COLLECT.as_secs() <= API_REQUEST.as_secs(), "an answer may need a collect");
+const _: () = assert!(REWARD_BYTES < COMMAND_OUTPUT_BYTES);

@@ -1,0 +1,256 @@
+//! Tasks: what agents are asked to do. One JSON object a line.
+//!
+//! Reading is strict: an unknown key, a duplicate id or an empty file is an error that names the
+//! line. Nothing here looks at the disk but [`read`].
+
+mod parse;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rollgate_pipeline::record::Budget;
+use rollgate_pipeline::turn::Sampling;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A task.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// Unique in its file.
+    pub task_id: String,
+    /// What the agent is told.
+    pub instruction: String,
+    /// Text files to write first; relative paths lie in the work directory.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// Where the agent and all commands run; relative to the sandbox's own work directory.
+    #[serde(default)]
+    pub workdir: Option<String>,
+    /// Commands to run before the agent, in order. Each must exit with 0.
+    #[serde(default)]
+    pub setup: Vec<Command>,
+    /// Environment of the set-up, the agent and the evaluation.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// The agent; `None`: the job's.
+    #[serde(default)]
+    pub agent: Option<Agent>,
+    /// How the reward is found; `None`: there is none.
+    #[serde(default)]
+    pub evaluate: Option<Evaluate>,
+    /// What the attempt may use up.
+    #[serde(default)]
+    pub limits: Budget,
+    /// Sampling parameters that win over the agent's.
+    #[serde(default)]
+    pub sampling: Sampling,
+    /// Free data, echoed in samples.
+    #[serde(default)]
+    pub metadata: Map<String, Value>,
+}
+
+/// Which agent, and how it is started.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Agent {
+    /// Name of the harness.
+    pub name: String,
+    /// The version that must be there: a part of what the agent prints.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// Model name that the agent asks for; `None`: the served model's.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// Extra arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Deadline in seconds.
+    #[serde(default)]
+    pub timeout_s: Option<f64>,
+}
+
+impl Agent {
+    /// The agent of this name, all else by default.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            version: None,
+            model: None,
+            args: Vec::new(),
+            timeout_s: None,
+        }
+    }
+
+    /// The deadline.
+    pub fn timeout(&self) -> Duration {
+        seconds(self.timeout_s, crate::limits::AGENT)
+    }
+}
+
+/// How the reward is found: by a command in the sandbox.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evaluate {
+    /// Its exit code, or the reward file it writes, is the reward. See [`crate::reward`].
+    pub command: Command,
+    /// Deadline in seconds.
+    #[serde(default)]
+    pub timeout_s: Option<f64>,
+}
+
+impl Evaluate {
+    /// The deadline.
+    pub fn timeout(&self) -> Duration {
+        seconds(self.timeout_s, crate::limits::EVALUATE)
+    }
+}
+
+/// A command: text for `sh -c`, or a program with its arguments.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Command {
+    /// Run by `sh -c`.
+    Shell(String),
+    /// Run as it is.
+    Argv(Vec<String>),
+}
+
+impl Command {
+    /// The command line.
+    pub fn argv(&self) -> Vec<String> {
+        match self {
+            Command::Shell(text) => vec!["sh".to_owned(), "-c".to_owned(), text.clone()],
+            Command::Argv(argv) => argv.clone(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Command::Shell(text) => text.trim().is_empty(),
+            Command::Argv(argv) => argv.first().is_none_or(String::is_empty),
+        }
+    }
+}
+
+fn seconds(asked: Option<f64>, default: Duration) -> Duration {
+    asked.and_then(|s| Duration::try_from_secs_f64(s).ok()).unwrap_or(default)
+}
+
+/// Why a task file is refused. All of these are to be mended in the file.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A line is not a task.
+    #[error("{path}, line {line}: {what}")]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong and how to mend it.
+        what: String,
+    },
+    /// There is no task in it.
+    #[error("{0} holds no task; one JSON object a line is expected")]
+    Empty(PathBuf),
+}
+
+/// Reads a task file.
+pub fn read(path: &Path) -> Result<Vec<Task>, TaskError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| TaskError::Io { path: path.to_owned(), source })?;
+    parse(path, &text)
+}
+
+/// The tasks of a file's text; `path` is for messages. Blank lines are skipped.
+pub fn parse(path: &Path, text: &str) -> Result<Vec<Task>, TaskError> {
+    let (mut tasks, mut ids) = (Vec::new(), BTreeSet::new());
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let at = |what| TaskError::Line { path: path.to_owned(), line: index + 1, what };
+        let task = parse::task(line).map_err(at)?;
+        if !ids.insert(task.task_id.clone()) {
+            return Err(at(format!("task_id `{}` was used on an earlier line", task.task_id)));
+        }
+        tasks.push(task);
+    }
+    if tasks.is_empty() { Err(TaskError::Empty(path.to_owned())) } else { Ok(tasks) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refuse(text: &str, expected: &str) {
+        let error = parse(Path::new("t.jsonl"), text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error:?} does not say {expected:?}");
+    }
+
+    #[test]
+    fn reads_a_full_and_a_bare_task() {
+        let text = r#"
+            {"task_id": "a", "instruction": "fix it", "files": {"x/y.py": "1"}, "workdir": "repo",
+             "setup": ["make", ["git", "init"]], "env": {"A": "b"}, "agent": {"name": "command",
+             "version": "1.2", "model": "m", "args": ["-v"], "timeout_s": 2.5},
+             "evaluate": {"command": "pytest", "timeout_s": 9}, "limits": {"turns": 3, "tokens": 99},
+             "sampling": {"temperature": 1}, "metadata": {"k": [1]}}"#
+            .replace('\n', " ");
+        let both = format!("{text}\n\n{{\"task_id\": \"b\", \"instruction\": \"go\"}}\n");
+        let tasks = parse(Path::new("t.jsonl"), &both).unwrap();
+        assert_eq!(tasks.len(), 2);
+        let full = &tasks[0];
+        assert_eq!(full.setup[0].argv(), ["sh", "-c", "make"]);
+        assert_eq!(full.setup[1].argv(), ["git", "init"]);
+        assert_eq!(full.agent.as_ref().unwrap().timeout(), Duration::from_millis(2500));
+        assert_eq!(full.evaluate.as_ref().unwrap().timeout(), Duration::from_secs(9));
+        assert_eq!((full.limits.turns, full.limits.tokens), (Some(3), Some(99)));
+        assert_eq!(full.sampling.temperature, Some(1.0));
+        assert_eq!(tasks[1].evaluate, None);
+    }
+
+    #[test]
+    fn an_error_names_line_and_near_key() {
+        let good = r#"{"task_id": "a", "instruction": "x"}"#;
+        refuse("", "holds no task");
+        refuse("\n  \n", "holds no task");
+        refuse(&format!("{good}\n{good}"), "line 2: task_id `a` was used");
+        refuse(&format!("{good}\n\n{{"), "line 3: not JSON");
+        refuse("[1]", "line 1: a task is a JSON object");
+        refuse(r#"{"task_id":"a","instructions":"x"}"#, "did you mean `instruction`?");
+        refuse(r#"{"task_id":"a"}"#, "missing field `instruction`");
+        refuse(
+            r#"{"task_id":"a","instruction":"x","agent":{"nmae":"b"}}"#,
+            "in `agent`: unknown key `nmae`; did you mean `name`?",
+        );
+        refuse(
+            r#"{"task_id":"a","instruction":"x","sampling":{"temprature":1}}"#,
+            "in `sampling`: unknown key `temprature`; did you mean `temperature`?",
+        );
+    }
+
+    #[test]
+    fn what_is_not_built_or_makes_no_sense_is_refused() {
+        let with = |rest: &str| format!(r#"{{"task_id":"a","instruction":"x",{rest}}}"#);
+        refuse(&with(r#""evaluate":{"program":"x"}"#), "`program` is not built yet");
+        refuse(&with(r#""evaluate":{"url":"x"}"#), "`url` is not built yet");
+        refuse(&with(r#""evaluate":{"timeout_s":1}"#), "in `evaluate`: `command` is missing");
+        refuse(&with(r#""evaluate":{"command":" "}"#), "`evaluate.command` is empty");
+        refuse(&with(r#""setup":[[]]"#), "`setup[0]` is empty");
+        refuse(&with(r#""files":{"a/../../b":"x"}"#), "may not hold `..`");
+        refuse(&with(r#""workdir":"../x""#), "may not hold `..`");
+        refuse(&with(r#""agent":{"name":"c","timeout_s":0}"#), "`agent.timeout_s` must be");
+        refuse(&with(r#""env":{"A=B":"x"}"#), "`env` holds a name");
+        refuse(r#"{"task_id":"","instruction":"x"}"#, "`task_id` is empty");
+        refuse(&with(r#""limits":{"turns":0}"#), "`limits.turns` must be at least 1");
+    }
+}

@@ -1,0 +1,151 @@
+//! From an engine's reply to a record, and then to the agent's answer.
+
+use bytes::{Bytes, BytesMut};
+
+use super::prepare::Prepared;
+use super::{Context, Exchange, Stage, Want};
+use crate::fault::{Fault, FaultKind};
+use crate::http::{self, ReplyReader};
+use crate::id::TokenId;
+use crate::parse::{Parsed, parse};
+use crate::protocol::ReplyMeta;
+use crate::record::{Record, TurnRecord, TurnTimes};
+use crate::trajectory::answer_digest;
+use crate::turn::{Generated, Reply, ReplyForm, Usage};
+
+/// What the agent gets once the record is durable.
+pub(super) struct Answer {
+    reply: Reply,
+    meta: ReplyMeta,
+    form: ReplyForm,
+}
+
+impl Exchange {
+    /// The engine's reply is whole: makes the record, or refuses.
+    pub(super) fn answer(&mut self, cx: &mut Context<'_>) -> Want {
+        let Stage::Engine { prepared, reply } = std::mem::replace(&mut self.stage, Stage::Over)
+        else {
+            return self.misuse("answer");
+        };
+        let generated = match self.read(reply, cx) {
+            Ok(generated) => generated,
+            Err(fault) => return self.refuse(&fault),
+        };
+        let parsed = parse_generated(&prepared, &generated, cx);
+        let usage = Usage {
+            prompt_tokens: prepared.prompt_tokens,
+            completion_tokens: generated.ids.len() as u32,
+            cached_tokens: generated.cached_tokens,
+        };
+        let answer = Answer {
+            reply: parsed.reply.clone(),
+            meta: ReplyMeta {
+                id: prepared.request_id.clone(),
+                created_s: self.started.wall_ms / 1_000,
+                model: prepared.model.clone(),
+                finish: generated.finish,
+                usage,
+            },
+            form: prepared.form,
+        };
+        let record = Record::Turn(Box::new(self.record(*prepared, generated, parsed, usage, cx)));
+        let frame = cx
+            .session
+            .apply(&record)
+            .map_err(|error| Fault::new(FaultKind::Internal, error))
+            .and_then(|()| {
+                record.to_frame().map_err(|error| Fault::new(FaultKind::JournalFailed, error))
+            });
+        match frame {
+            Ok(frame) => {
+                self.stage = Stage::Record(Box::new(answer));
+                Want::Durable(frame)
+            }
+            Err(fault) => self.refuse(&fault),
+        }
+    }
+
+    fn read(&mut self, reply: ReplyReader, cx: &Context<'_>) -> Result<Generated, Fault> {
+        let Some((head, body)) = reply.into_parts() else {
+            return Err(Fault::new(FaultKind::EngineBadReply, "the engine's reply is not whole"));
+        };
+        self.engine_reusable = head.keep_alive;
+        let gatehouse = cx.gatehouse;
+        let result = gatehouse.engine.read(head.status, &body, gatehouse.model.vocab_size);
+        result.map_err(|mut fault| {
+            if fault.kind == FaultKind::EngineBusy && head.retry_after_s.is_some() {
+                fault.retry_after_s = head.retry_after_s;
+            }
+            fault
+        })
+    }
+
+    fn record(
+        &self,
+        prepared: Prepared,
+        generated: Generated,
+        parsed: Parsed,
+        usage: Usage,
+        cx: &Context<'_>,
+    ) -> TurnRecord {
+        let root_only = prepared.parent.is_none();
+        let asked =
+            (prepared.asked_sampling != prepared.sampling).then_some(prepared.asked_sampling);
+        TurnRecord {
+            turn: cx.session.next_turn(),
+            parent: prepared.parent,
+            root: prepared.root,
+            elements: prepared.elements,
+            answer: answer_digest(&parsed.reply.content, &parsed.reply.tool_calls),
+            sampling: prepared.sampling,
+            asked_sampling: asked,
+            verdict: self.verdict.clone(),
+            dialect: self.dialect.name().to_owned(),
+            request_id: prepared.request_id,
+            messages: prepared.messages,
+            tools: if root_only { prepared.tools } else { Vec::new() },
+            template_kwargs: if root_only { prepared.template_kwargs } else { Default::default() },
+            reply: parsed.reply,
+            finish: generated.finish,
+            stop_text: generated.stop_text,
+            versions: generated.versions,
+            reasoning_open: parsed.reasoning_open,
+            usage,
+            foreign_tokens: prepared.foreign_tokens,
+            times: TurnTimes {
+                at_ms: self.started.wall_ms,
+                prepare_ms: prepared.called_mono_ms.saturating_sub(self.started.mono_ms),
+                engine_ms: cx.now.mono_ms.saturating_sub(prepared.called_mono_ms),
+            },
+            columns: [0; 3],
+            stretch: prepared.stretch,
+            ids: generated.ids,
+            logprobs: generated.logprobs,
+        }
+    }
+
+    /// The answer as bytes, continuing a stream that keepalives have begun.
+    pub(super) fn frame_answer(&self, answer: &Answer) -> Bytes {
+        let ReplyForm::Events { usage } = answer.form else {
+            let body = self.dialect.reply(&answer.reply, &answer.meta);
+            return http::reply(200, "application/json", &body, self.keep_alive, &[]);
+        };
+        let mut bytes = BytesMut::new();
+        if self.stream.is_none() {
+            bytes.extend_from_slice(&http::events_head(self.keep_alive));
+        }
+        let events = self.dialect.events(&answer.reply, &answer.meta, usage);
+        bytes.extend_from_slice(&http::chunk(&events));
+        bytes.extend_from_slice(&http::last_chunk());
+        bytes.freeze()
+    }
+}
+
+fn parse_generated(prepared: &Prepared, generated: &Generated, cx: &Context<'_>) -> Parsed {
+    // The generation prompt is the end of the stretch; it tells whether reasoning is open.
+    let tail: &[TokenId] = &prepared.stretch;
+    let model = &cx.gatehouse.model;
+    let stop_text = generated.stop_text.as_deref();
+    let tools: &[_] = &prepared.tools;
+    parse(model, tail, &generated.ids, stop_text, tools, &prepared.request_id)
+}

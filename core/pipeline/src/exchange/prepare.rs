@@ -1,0 +1,157 @@
+//! From a request's body to an engine call: read, match, render the rest.
+
+use serde_json::{Map, Value};
+
+use super::{Context, Exchange, Session, Stage, Want};
+use crate::engine::EngineCall;
+use crate::fault::{Fault, FaultKind};
+use crate::http::ReplyReader;
+use crate::id::{TokenId, TurnIndex};
+use crate::render::{ControlText, Model, PriorTail};
+use crate::trajectory::{Digest, Path, Resume, Root};
+use crate::turn::{Asked, Message, ReplyForm, Role, Sampling, Tool};
+
+/// What is known of an exchange once its engine is called.
+pub(super) struct Prepared {
+    pub(super) parent: Option<TurnIndex>,
+    pub(super) root: Digest,
+    pub(super) elements: Vec<Digest>,
+    /// Messages of the stretch.
+    pub(super) messages: Vec<Message>,
+    pub(super) tools: Vec<Tool>,
+    pub(super) template_kwargs: Map<String, Value>,
+    pub(super) stretch: Vec<TokenId>,
+    pub(super) foreign_tokens: u32,
+    pub(super) prompt_tokens: u32,
+    pub(super) sampling: Sampling,
+    pub(super) asked_sampling: Sampling,
+    pub(super) request_id: String,
+    /// The model name the agent used.
+    pub(super) model: String,
+    pub(super) form: ReplyForm,
+    /// When the engine was called, in monotonic milliseconds.
+    pub(super) called_mono_ms: u64,
+}
+
+impl Exchange {
+    /// The body is whole: makes the engine call, or refuses.
+    pub(super) fn prepare(&mut self, cx: &mut Context<'_>) -> Want {
+        let Stage::Body(body) = std::mem::replace(&mut self.stage, Stage::Over) else {
+            return self.misuse("prepare");
+        };
+        let prepared = self.dialect.read(&body.into_bytes()).and_then(|asked| prepare(asked, cx));
+        let prepared = match prepared {
+            Ok(prepared) => Box::new(prepared),
+            Err(fault) => return self.refuse(&fault),
+        };
+        let mut prompt = prepared
+            .parent
+            .map_or_else(Vec::new, |parent| cx.session.trajectory.ids_through(parent));
+        prompt.push(&prepared.stretch);
+        let request = cx.gatehouse.engine.request(&EngineCall {
+            model: &cx.gatehouse.engine_model,
+            prompt: &prompt,
+            sampling: &prepared.sampling,
+            max_tokens: prepared.sampling.max_tokens.unwrap_or(1),
+            request_id: &prepared.request_id,
+        });
+        let reply = ReplyReader::new(cx.gatehouse.limits.engine_reply_bytes);
+        self.stage = Stage::Engine { prepared, reply };
+        Want::Engine(request)
+    }
+}
+
+fn prepare(asked: Asked, cx: &mut Context<'_>) -> Result<Prepared, Fault> {
+    let model = &cx.gatehouse.model;
+    let session = &*cx.session;
+    let root =
+        Root { model: &model.name, tools: &asked.tools, template_kwargs: &asked.template_kwargs };
+    let path = Path::new(root, &asked.messages);
+    let resume = session.trajectory.resume(&path);
+    let from = match resume.parent {
+        None => 0,
+        Some(_) => path.first_message(resume.matched, asked.messages.len()),
+    };
+    let stretch = stretch(session, model, &asked, resume, from)?;
+    let prompt_tokens = resume.parent.map_or(0, |parent| session.trajectory.length_through(parent))
+        + stretch.len() as u32;
+    let sampling = settle(&asked.sampling, session, model, prompt_tokens)?;
+    let foreign_tokens = foreign_tokens(model, &asked.messages[from..])?;
+    let messages = asked.messages.into_iter().skip(from).collect();
+    Ok(Prepared {
+        parent: resume.parent,
+        root: path.root,
+        elements: path.elements[resume.matched..].iter().map(|element| element.digest).collect(),
+        messages,
+        tools: asked.tools,
+        template_kwargs: asked.template_kwargs,
+        stretch,
+        foreign_tokens,
+        prompt_tokens,
+        sampling,
+        asked_sampling: asked.sampling,
+        request_id: format!("{:032x}", cx.random),
+        model: asked.model,
+        form: asked.form,
+        called_mono_ms: cx.now.mono_ms,
+    })
+}
+
+/// The context ids between the parent's answer and the generation.
+fn stretch(
+    session: &Session,
+    model: &Model,
+    asked: &Asked,
+    resume: Resume,
+    from: usize,
+) -> Result<Vec<TokenId>, Fault> {
+    let trajectory = &session.trajectory;
+    if let Some(turn) = resume.same_prompt {
+        let skip = resume.parent.map_or(0, |parent| trajectory.length_through(parent)) as usize;
+        return Ok(trajectory.prompt_ids(turn).concat().split_off(skip));
+    }
+    let Some(parent) = resume.parent else {
+        return model.first(&asked.messages, &asked.tools, &asked.template_kwargs);
+    };
+    let (last, reasoning_open) = trajectory.tail(parent);
+    let tail = PriorTail { closed: last == Some(model.markers.close), reasoning_open };
+    model.stretch(tail, &asked.messages[from..], &asked.tools, &asked.template_kwargs)
+}
+
+/// Pinned sampling laid over the agent's, with the budget that context and session leave.
+fn settle(
+    asked: &Sampling,
+    session: &Session,
+    model: &Model,
+    prompt_tokens: u32,
+) -> Result<Sampling, Fault> {
+    let mut sampling = asked.clone().pinned_by(&session.options().sampling);
+    let room = model.max_context.saturating_sub(prompt_tokens);
+    if room == 0 {
+        // Agents look for these words to know that they must compact.
+        let message = format!(
+            "This model's maximum context length is {} tokens. However, your messages resulted in \
+             {prompt_tokens} tokens. Please reduce the length of the messages.",
+            model.max_context
+        );
+        return Err(Fault::new(FaultKind::ContextOverflow, message).at("messages"));
+    }
+    let budget = room.min(session.tokens_left()?);
+    sampling.max_tokens = Some(sampling.max_tokens.map_or(budget, |asked| asked.min(budget)));
+    Ok(sampling)
+}
+
+/// About how many context ids stand for assistant text that was not sampled here.
+fn foreign_tokens(model: &Model, messages: &[Message]) -> Result<u32, Fault> {
+    let mut ids = Vec::new();
+    for message in messages.iter().filter(|message| message.role == Role::Assistant) {
+        let calls = message.tool_calls.iter().flat_map(|call| [&call.name, &call.arguments]);
+        for text in std::iter::once(&message.content).chain(&message.reasoning).chain(calls) {
+            model
+                .tokenizer
+                .encode(text, ControlText::Plain, &mut ids)
+                .map_err(|error| Fault::new(FaultKind::Internal, error))?;
+        }
+    }
+    Ok(ids.len() as u32)
+}

@@ -1,0 +1,4 @@
+//! Requests and replies of the dialect, text in, text out.
+
+mod replies;
+mod requests;

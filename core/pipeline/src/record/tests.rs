@@ -1,0 +1,123 @@
+//! Records survive their frames; torn ends are told from damage.
+
+use serde_json::Map;
+
+use super::*;
+use crate::id::{SessionHash, SessionId, TurnIndex};
+use crate::scene::classify;
+use crate::trajectory::Digest;
+use crate::turn::{Finish, Message, Reply, Role, Sampling, Usage, VersionSpan};
+
+/// A small turn that other rooms' tests change to their needs.
+pub(crate) fn turn_record(turn: TurnIndex) -> TurnRecord {
+    let reply = Reply {
+        reasoning: None,
+        content: "a".into(),
+        tool_calls: Vec::new(),
+        ill_formed: false,
+        remarks: Vec::new(),
+    };
+    TurnRecord {
+        turn,
+        parent: None,
+        root: Digest::of(&blake3::Hasher::new()),
+        elements: Vec::new(),
+        answer: None,
+        sampling: Sampling::default(),
+        asked_sampling: None,
+        verdict: classify(None),
+        dialect: "chat".into(),
+        request_id: "r".into(),
+        messages: vec![Message::text(Role::User, "q")],
+        tools: Vec::new(),
+        template_kwargs: Map::new(),
+        reply,
+        finish: Finish::Stop,
+        stop_text: None,
+        versions: vec![VersionSpan { start: 0, version: "v1".into() }],
+        reasoning_open: false,
+        usage: Usage { prompt_tokens: 3, completion_tokens: 2, cached_tokens: None },
+        foreign_tokens: 0,
+        times: TurnTimes::default(),
+        stretch: vec![1, 2, 3],
+        ids: vec![4, 5],
+        logprobs: vec![-0.5, -1.5],
+        columns: [0; 3],
+    }
+}
+
+/// An opening record.
+pub(crate) fn opened() -> Opened {
+    Opened {
+        version: 1,
+        session_id: SessionId::new("n1", SessionHash(7)),
+        at_ms: 5,
+        options: SessionOptions::default(),
+        model: "m".into(),
+        engine: "vllm".into(),
+        tokenizer_digest: "t".into(),
+        template_digest: "c".into(),
+        parser: "qwen3/1".into(),
+        rollgate: "0".into(),
+    }
+}
+
+fn records() -> Vec<Record> {
+    vec![
+        Record::Opened(Box::new(opened())),
+        Record::Turn(Box::new(turn_record(TurnIndex(0)))),
+        Record::Reward(Reward { reward: Some(0.5), parts: Default::default() }),
+        Record::Sealed(Sealed { at_ms: 9 }),
+    ]
+}
+
+fn file() -> (Vec<u8>, Vec<usize>) {
+    let (mut file, mut ends) = (Vec::new(), vec![0]);
+    for record in records() {
+        file.extend_from_slice(&record.to_frame().unwrap());
+        ends.push(file.len());
+    }
+    (file, ends)
+}
+
+#[test]
+fn records_survive_their_frames() {
+    let (file, _) = file();
+    assert_eq!(Frames::new(&file).read_all().unwrap(), (records(), Tail::Whole));
+}
+
+#[test]
+fn a_file_cut_anywhere_loses_only_what_was_not_whole() {
+    let (file, ends) = file();
+    for cut in 0..file.len() {
+        let (read, tail) = Frames::new(&file[..cut]).read_all().unwrap();
+        let whole = ends.iter().filter(|end| **end > 0 && **end <= cut).count();
+        assert_eq!(read.len(), whole, "cut at {cut}");
+        let valid_bytes = ends[whole] as u64;
+        match tail {
+            Tail::Whole => assert_eq!(valid_bytes, cut as u64),
+            Tail::Torn { valid_bytes: valid, lost_bytes } => {
+                assert_eq!((valid, lost_bytes), (valid_bytes, cut as u64 - valid_bytes));
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_in_the_middle_is_not_taken_for_a_torn_end() {
+    let (file, ends) = file();
+    for at in [ends[1] + 20, ends[2] - 1] {
+        let mut damaged = file.clone();
+        damaged[at] ^= 1;
+        let error = Frames::new(&damaged).read_all().unwrap_err();
+        assert!(matches!(error, FrameError::Damaged(byte) if byte == ends[1] as u64), "{error}");
+    }
+}
+
+#[test]
+fn columns_that_do_not_add_up_are_refused() {
+    let json = br#"{"kind":"reward","reward":1.0}"#;
+    let frame = frame::write(json, b"left over").unwrap();
+    assert!(Frames::new(&frame).read_all().is_ok(), "columns of other kinds are ignored");
+    assert!(turn_record(TurnIndex(0)).put_columns(b"abc").is_err());
+}

@@ -1,0 +1,110 @@
+//! Which turn a request continues, in small conversations.
+
+use serde_json::Map;
+
+use super::*;
+use crate::record::TurnRecord;
+use crate::trajectory::{Root, answer_digest};
+use crate::turn::{Message, Role};
+
+/// A session played by hand: requests are texts that alternate user and assistant.
+#[derive(Default)]
+struct Play {
+    tree: Trajectory,
+}
+
+impl Play {
+    fn path(texts: &[&str]) -> Path {
+        let kwargs = Map::new();
+        let root = Root { model: "m", tools: &[], template_kwargs: &kwargs };
+        let role = |at: usize| if at.is_multiple_of(2) { Role::User } else { Role::Assistant };
+        let messages: Vec<_> =
+            texts.iter().enumerate().map(|(at, text)| Message::text(role(at), *text)).collect();
+        Path::new(root, &messages)
+    }
+
+    fn resume(&self, texts: &[&str]) -> Resume {
+        self.tree.resume(&Self::path(texts))
+    }
+
+    fn turn(&mut self, texts: &[&str], answer: &str) -> TurnIndex {
+        let path = Self::path(texts);
+        let resume = self.tree.resume(&path);
+        let turn = TurnIndex(self.tree.turns());
+        let record = TurnRecord {
+            parent: resume.parent,
+            root: path.root,
+            elements: path.elements[resume.matched..].iter().map(|e| e.digest).collect(),
+            answer: answer_digest(answer, &[]),
+            stretch: vec![1; path.elements.len() - resume.matched],
+            ids: vec![100 + turn.0],
+            logprobs: vec![-1.0],
+            ..crate::record::tests::turn_record(turn)
+        };
+        self.tree.insert(&record).unwrap();
+        turn
+    }
+}
+
+#[test]
+fn a_longer_request_extends_its_answer() {
+    let mut play = Play::default();
+    let first = play.turn(&["q"], "a");
+    let resume = play.resume(&["q", "a", "r"]);
+    assert_eq!((resume.parent, resume.matched, resume.same_prompt), (Some(first), 2, None));
+    let second = play.turn(&["q", "a", "r"], "b");
+    assert_eq!(play.tree.parent(second), Some(first));
+    assert_eq!(play.tree.ids_through(second).concat(), [1, 100, 1, 101]);
+    assert_eq!(play.tree.leaves(), 1);
+}
+
+#[test]
+fn the_same_request_again_has_the_same_prompt() {
+    let mut play = Play::default();
+    let first = play.turn(&["q"], "a");
+    assert_eq!(play.resume(&["q"]).same_prompt, Some(first));
+    let second = play.turn(&["q", "a", "r"], "b");
+    let again = play.resume(&["q", "a", "r"]);
+    assert_eq!((again.parent, again.same_prompt), (Some(first), Some(second)));
+    play.turn(&["q", "a", "r"], "c");
+    assert_eq!(play.tree.leaves(), 2);
+}
+
+#[test]
+fn a_match_inside_a_stretch_falls_back_to_the_answer_before() {
+    let mut play = Play::default();
+    let first = play.turn(&["q"], "a");
+    play.turn(&["q", "a", "r"], "b");
+    let resume = play.resume(&["q", "a", "r", "not what was sampled", "s"]);
+    assert_eq!((resume.parent, resume.matched), (Some(first), 2));
+    let resume = play.resume(&["other"]);
+    assert_eq!((resume.parent, resume.matched), (None, 0));
+}
+
+#[test]
+fn equal_answers_are_continued_apart() {
+    let mut play = Play::default();
+    let (a, b) = (play.turn(&["q"], "a"), play.turn(&["q"], "a"));
+    let one = play.turn(&["q", "a", "r"], "x");
+    let two = play.turn(&["q", "a", "r"], "y");
+    assert_eq!((play.tree.parent(one), play.tree.parent(two)), (Some(b), Some(a)));
+}
+
+#[test]
+fn an_empty_answer_can_be_asked_again_and_continued() {
+    let mut play = Play::default();
+    let silent = play.turn(&["q"], "");
+    assert_eq!(play.resume(&["q"]).same_prompt, Some(silent));
+    assert_eq!(play.resume(&["q"]).parent, None);
+    assert_eq!(play.resume(&["q", "", "r"]).parent, Some(silent));
+}
+
+#[test]
+fn records_that_do_not_fit_are_refused() {
+    let mut tree = Trajectory::default();
+    let mut record = crate::record::tests::turn_record(TurnIndex(1));
+    assert!(matches!(tree.insert(&record), Err(TreeError::OutOfOrder { found: 1, expected: 0 })));
+    record.turn = TurnIndex(0);
+    record.parent = Some(TurnIndex(0));
+    assert!(matches!(tree.insert(&record), Err(TreeError::NoParent(0))));
+}

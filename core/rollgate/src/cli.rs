@@ -1,0 +1,88 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use crate::exit::{Exit, Stop};
+use crate::{agent, config, engine, run, serve, verify};
+
+/// A gateway and rollout runtime for agentic reinforcement learning.
+///
+/// Black-box agents speak OpenAI Chat to it; it speaks token ids to vLLM or SGLang; what was sampled
+/// comes out as training samples, bit-exact.
+#[derive(Parser, Debug)]
+#[command(name = "rollgate", version, about, long_about, after_help = "Examples:
+  rollgate run --demo --n 8 -o out          eight attempts on embedded defaults, no set-up
+  rollgate verify out                       check what came out
+  rollgate serve -c node.toml               gateway and control port of one node
+  rollgate run tasks.jsonl --agent command --engine http://127.0.0.1:8000 --model ./Qwen3-8B
+
+Exit codes: 0 all well; 1 some attempts failed or a check found something; 2 wrong use or
+configuration; 3 engine, sandbox or port; 130 interrupted.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Run(Box<run::RunArgs>),
+    Serve(serve::ServeArgs),
+    Engine(engine::EngineArgs),
+    Verify(verify::VerifyArgs),
+    /// Configuration files.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// The scripted agent, run by sandboxes.
+    #[command(hide = true)]
+    Agent(agent::AgentArgs),
+}
+
+#[derive(Subcommand, Debug)]
+enum ConfigCommand {
+    /// Checks a node's configuration and prints its settled form.
+    #[command(after_help = "Example:
+  rollgate config check node.toml")]
+    Check {
+        /// The file.
+        file: PathBuf,
+        /// Print JSON instead of TOML.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs the command that the arguments name.
+pub(crate) fn run() -> anyhow::Result<Exit> {
+    match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Engine(args) => engine::run(&args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Config(ConfigCommand::Check { file, json }) => check(&file, json),
+        Command::Agent(args) => {
+            agent::run(&args)?;
+            Ok(Exit::Well)
+        }
+    }
+}
+
+fn check(file: &std::path::Path, json: bool) -> anyhow::Result<Exit> {
+    let mut settled = config::load(file, std::env::vars()).map_err(Stop::wrong_use)?;
+    if !settled.control.token.is_empty() {
+        settled.control.token = "(set)".to_owned();
+    }
+    if !settled.model.dir.is_dir() {
+        let dir = settled.model.dir.display();
+        return Err(Stop::wrong_use(format!(
+            "{}: model.dir: {dir} is not a directory",
+            file.display()
+        ))
+        .into());
+    }
+    let text =
+        if json { serde_json::to_string_pretty(&settled)? } else { toml::to_string(&settled)? };
+    println!("{}", text.trim_end());
+    Ok(Exit::Well)
+}

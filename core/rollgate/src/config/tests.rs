@@ -1,0 +1,55 @@
+//! Bad configuration names the key and the line.
+
+use super::*;
+
+fn settle(text: &str, environment: &[(&str, &str)]) -> Result<Settled, String> {
+    let environment =
+        environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    raw::parse("node.toml", text, environment)
+        .and_then(|raw| settled::settle("node.toml", raw))
+        .map_err(|error| error.to_string())
+}
+
+const GOOD: &str = "[model]\ndir = \"m\"\n[[engines]]\nurl = \"http://127.0.0.1:1/\"\n";
+
+#[test]
+fn defaults_are_settled_and_printable() {
+    let settled = settle(GOOD, &[]).unwrap();
+    assert_eq!(settled.agents.listen.port(), 8400);
+    assert_eq!(settled.engines[0].url, "http://127.0.0.1:1");
+    assert!(settled.shards.count >= 1);
+    let printed = toml::to_string(&settled).unwrap();
+    let again = settle(&printed, &[]).unwrap();
+    assert_eq!(again, settled, "the settled form is a configuration that says the same");
+}
+
+#[test]
+fn the_environment_overrides_by_one_rule() {
+    let settled =
+        settle(GOOD, &[("ROLLGATE_SHARDS__COUNT", "3"), ("ROLLGATE_NODE__ID", "n7")]).unwrap();
+    assert_eq!((settled.shards.count, settled.node.id.as_str()), (3, "n7"));
+    let error = settle(GOOD, &[("ROLLGATE_SHARDS__CONUT", "3")]).unwrap_err();
+    assert!(error.contains("ROLLGATE_SHARDS__CONUT") && error.contains("`count`"), "{error}");
+}
+
+/// The message must hold each of these.
+fn check_bad(text: &str, parts: &[&str]) {
+    let error = settle(text, &[]).unwrap_err();
+    for part in parts {
+        assert!(error.contains(part), "{error:?} lacks {part:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_line() {
+    check_bad("[node]\nid = \"a\"\n[shards]\nconut = 3\n", &["node.toml:4", "`conut`", "`count`?"]);
+    check_bad("[modle]\n", &["node.toml:1", "did you mean `model`"]);
+    check_bad("[shards]\ncount = \"x\"\n", &["node.toml:2"]);
+    check_bad("[shards]\ndriver = \"urnig\"\n", &["node.toml:2", "did you mean `uring`"]);
+    check_bad("a = [", &["node.toml:1"]);
+    check_bad("[[engines]]\nurl = \"http://e\"\n", &["model.dir"]);
+    check_bad("[model]\ndir = \"m\"\n", &["engines"]);
+    check_bad("[model]\ndir = \"m\"\n[[engines]]\nurl = \"e:1\"\n", &["engines.url", "http://"]);
+    check_bad(&format!("[node]\nid = \"a b\"\n{GOOD}"), &["node.id"]);
+    check_bad(&format!("[agents]\nlisten = \"8400\"\n{GOOD}"), &["agents.listen", "127.0.0.1:8400"]);
+}

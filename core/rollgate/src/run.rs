@@ -1,0 +1,180 @@
+//! `rollgate run`: tasks to samples.
+
+mod progress;
+mod setting;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use rollgate_controller::job::{self, Control, Job};
+use rollgate_controller::sink::Format;
+use tokio::sync::watch;
+
+use crate::exit::{Exit, Stop};
+use progress::Bar;
+use setting::Setting;
+
+/// Runs tasks: each attempt gets a session, a sandbox and an agent, is evaluated, and becomes
+/// samples.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  rollgate run --demo --n 8 -o out
+  rollgate run tasks.jsonl --agent mini-swe-agent --engine http://127.0.0.1:8000 \\
+               --model /models/Qwen3-8B --n 4 --concurrency 64 -o out
+  rollgate run tasks.jsonl --agent command --agent-arg python3 --agent-arg agent.py …
+
+The same command again continues a run that was interrupted. The first Ctrl-C starts nothing more
+and lets attempts end; the second cancels them.
+
+Exit codes: 0 all well; 1 some attempts failed for reasons outside the agent, or samples are
+unhealthy; 2 wrong use; 3 engine, sandbox or port; 130 interrupted.")]
+pub struct RunArgs {
+    /// Task file, JSONL: one task a line (docs/tasks.md).
+    #[arg(required_unless_present = "demo", conflicts_with = "demo")]
+    tasks: Option<PathBuf>,
+    /// The demonstration: embedded task, tokenizer, scripted engine and agent; no network.
+    #[arg(long)]
+    demo: bool,
+    /// Harness for tasks that name none: scripted, command, mini-swe-agent.
+    #[arg(long, default_value = "scripted")]
+    agent: String,
+    /// Further argument of the agent; may be repeated.
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    agent_arg: Vec<String>,
+    /// Where sandboxes are made.
+    #[arg(long, value_enum, default_value_t = BackendName::Local)]
+    backend: BackendName,
+    /// Base URL of an engine; may be repeated.
+    #[arg(long, value_name = "URL", required_unless_present = "demo")]
+    engine: Vec<String>,
+    /// Directory with the served model's tokenizer and template.
+    #[arg(long, value_name = "DIR", required_unless_present = "demo")]
+    model: Option<PathBuf>,
+    /// The engines' name of the model; default: what the engine says.
+    #[arg(long, value_name = "NAME")]
+    model_name: Option<String>,
+    /// Attempts per task.
+    #[arg(long, default_value_t = 4)]
+    n: u32,
+    /// Attempts that run at once.
+    #[arg(long, default_value_t = 64)]
+    concurrency: usize,
+    /// Out directory.
+    #[arg(short, long, default_value = "out")]
+    out: PathBuf,
+    /// How samples are written.
+    #[arg(long, value_enum, default_value_t = FormatName::Jsonl)]
+    format: FormatName,
+    /// Shard threads; default: one per core.
+    #[arg(long)]
+    shards: Option<u16>,
+    /// Keep sandboxes' directories, to look at them.
+    #[arg(long)]
+    keep_sandboxes: bool,
+    /// Print the summary as one JSON object, and no progress.
+    #[arg(long)]
+    json: bool,
+    /// Level or filter of the log on stderr.
+    #[arg(long, default_value = "warn")]
+    log: String,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum BackendName {
+    /// This machine: private directories and process groups.
+    Local,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FormatName {
+    /// samples-00001.jsonl, rolled at 256 MB.
+    Jsonl,
+    /// samples/SAMPLE_ID.safetensors.
+    Safetensors,
+}
+
+impl From<FormatName> for Format {
+    fn from(name: FormatName) -> Self {
+        match name {
+            FormatName::Jsonl => Format::Jsonl,
+            FormatName::Safetensors => Format::Safetensors,
+        }
+    }
+}
+
+/// Runs the job and prints what it came to.
+pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
+    crate::logging::start(&args.log, crate::config::LogFormat::Text)?;
+    if args.concurrency == 0 {
+        return Err(Stop::wrong_use("--concurrency must be at least 1").into());
+    }
+    let setting = Setting::new(args)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    runtime.block_on(work(args, setting))
+}
+
+async fn work(args: &RunArgs, setting: Setting) -> anyhow::Result<Exit> {
+    let Setting { job, gate, engine, .. } = setting;
+    let mut bar = Bar::new(!args.json);
+    bar.say(&format!(
+        "{} on {}, gateway at http://{} with {}",
+        job.model,
+        job.backend.isolation(),
+        gate.agents_addr(),
+        crate::node::driver_name(gate.driver())
+    ));
+    let (tell, told) = watch::channel(Control::Run);
+    let interrupts = tokio::spawn(interrupts(tell.clone()));
+    let out = job.out.clone();
+    let summary = run_job(job, gate.clone(), told, &mut bar).await;
+    interrupts.abort();
+    gate.drain().await;
+    drop(engine);
+    let summary = summary?;
+    bar.finish();
+    if args.json {
+        println!("{}", serde_json::to_string(&summary)?);
+    } else {
+        println!("{}", progress::table(&summary, &out));
+    }
+    Ok(if *tell.borrow() != Control::Run {
+        Exit::Interrupted
+    } else if summary.all_well() && summary.unhealthy.is_empty() {
+        Exit::Well
+    } else {
+        Exit::Failed
+    })
+}
+
+async fn run_job(
+    job: Job,
+    gate: rollgate_shards::Gate,
+    told: watch::Receiver<Control>,
+    bar: &mut Bar,
+) -> Result<job::Summary, Stop> {
+    let mut show = |progress: job::Progress<'_>| bar.show(&progress);
+    job::run(job, gate, told, &mut show).await.map_err(|error| match error {
+        job::JobError::Wrong(message) => Stop::wrong_use(message),
+        job::JobError::Sink(error) => Stop::environment(error),
+    })
+}
+
+/// The first interrupt drains, the second aborts, the third ends the program at once.
+async fn interrupts(tell: watch::Sender<Control>) {
+    for control in [Control::Drain, Control::Abort] {
+        if tokio::signal::ctrl_c().await.is_err() {
+            return;
+        }
+        tell.send_replace(control);
+        eprintln!("{}", match control {
+            Control::Drain => "\nlets running attempts end; Ctrl-C again cancels them",
+            _ => "\ncancels running attempts; Ctrl-C again ends at once",
+        });
+    }
+    if tokio::signal::ctrl_c().await.is_ok() {
+        std::process::exit(130);
+    }
+}

@@ -1,0 +1,128 @@
+//! What people see of a run: a bar with live counts, and a table at the end.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use rollgate_controller::job::{Progress, Summary};
+use rollgate_controller::outcome::Outcome;
+
+/// The bar.
+pub(super) struct Bar {
+    bar: ProgressBar,
+    running: u64,
+    outcomes: BTreeMap<Outcome, u64>,
+    rewards: (f64, u64),
+    turns: u64,
+}
+
+impl Bar {
+    pub(super) fn new(shown: bool) -> Self {
+        let bar = if shown { ProgressBar::new(0) } else { ProgressBar::hidden() };
+        let style = "{elapsed_precise} [{bar:30}] {pos}/{len} attempts  {msg}";
+        if let Ok(style) = ProgressStyle::with_template(style) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.enable_steady_tick(Duration::from_millis(250));
+        Self { bar, running: 0, outcomes: BTreeMap::new(), rewards: (0.0, 0), turns: 0 }
+    }
+
+    /// A line above the bar.
+    pub(super) fn say(&self, line: &str) {
+        self.bar.suspend(|| {
+            if !self.bar.is_hidden() {
+                eprintln!("{line}");
+            }
+        });
+    }
+
+    pub(super) fn show(&mut self, progress: &Progress<'_>) {
+        match progress {
+            Progress::Planned { attempts, settled } => {
+                self.bar.set_length(*attempts as u64);
+                self.bar.set_position(*settled as u64);
+                if *settled > 0 {
+                    self.say(&format!("{settled} attempts were made by an earlier run"));
+                }
+            }
+            Progress::Started { .. } => self.running += 1,
+            Progress::Retrying { attempt_id, reason } => {
+                self.running = self.running.saturating_sub(1);
+                let reason = reason.map_or_else(String::new, ToString::to_string);
+                self.say(&format!("{attempt_id} is tried again: {reason}"));
+            }
+            Progress::Ended(line) => {
+                self.running = self.running.saturating_sub(1);
+                *self.outcomes.entry(line.outcome).or_default() += 1;
+                self.turns += u64::from(line.turns);
+                if let Some(reward) = line.reward {
+                    self.rewards = (self.rewards.0 + reward, self.rewards.1 + 1);
+                }
+                if line.outcome != Outcome::Done {
+                    let reason =
+                        line.reason.as_ref().map_or_else(String::new, ToString::to_string);
+                    self.say(&format!("{}: {}: {reason}", line.attempt_id, line.outcome));
+                }
+                self.bar.inc(1);
+            }
+            Progress::Stopping(why) => self.say(&format!("stops: {why}")),
+        }
+        self.bar.set_message(self.message());
+    }
+
+    pub(super) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn message(&self) -> String {
+        let mut message = format!("{} running", self.running);
+        for (outcome, count) in &self.outcomes {
+            // Writing to a string does not fail.
+            let _ = write!(message, "  {count} {outcome}");
+        }
+        if self.rewards.1 > 0 {
+            let _ = write!(message, "  reward {:.2}", self.rewards.0 / self.rewards.1 as f64);
+        }
+        let _ = write!(message, "  {} turns", self.turns);
+        message
+    }
+}
+
+/// The summary for people.
+pub(super) fn table(summary: &Summary, out: &Path) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<24} {value}");
+    };
+    row("attempts", summary.attempts.to_string());
+    if summary.settled_earlier > 0 {
+        row("made earlier", summary.settled_earlier.to_string());
+    }
+    for (outcome, count) in &summary.outcomes {
+        row(outcome.name(), count.to_string());
+    }
+    if summary.not_started > 0 {
+        row("not started", summary.not_started.to_string());
+    }
+    if let Some(mean) = summary.mean_reward {
+        row("mean reward", format!("{mean:.3} over {} attempts", summary.rewarded));
+    }
+    row("turns", summary.turns.to_string());
+    row("sampled tokens", summary.sampled_tokens.to_string());
+    let unhealthy: Vec<_> =
+        summary.unhealthy.iter().map(|(code, count)| format!("{code} x{count}")).collect();
+    let health =
+        if unhealthy.is_empty() { "all clean".to_owned() } else { unhealthy.join(", ") };
+    row("samples", format!("{} in {}, {health}", summary.samples, out.display()));
+    for failure in &summary.failures {
+        let reason = failure.reason.as_ref().map_or_else(String::new, ToString::to_string);
+        row(&failure.attempt_id, format!("{}: {reason}", failure.outcome));
+    }
+    if let Some(stopped) = &summary.stopped {
+        row("stopped", stopped.clone());
+    }
+    text.truncate(text.trim_end().len());
+    text
+}

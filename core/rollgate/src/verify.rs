@@ -1,0 +1,181 @@
+//! `rollgate verify`: are these samples what they claim to be?
+
+mod report;
+mod rescore;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::Args;
+use rollgate_controller::sink::read_samples;
+use rollgate_pipeline::render::{ControlText, Model};
+use rollgate_pipeline::sample::{Sample, check};
+use serde_json::Value;
+
+use crate::exit::Exit;
+pub use report::{Finding, Report, Row};
+
+/// Checks every sample's invariants, and with an engine its log-probabilities.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  rollgate verify out
+  rollgate verify out --allow logprob
+  rollgate verify out --engine http://127.0.0.1:8000 --json
+
+Exit codes: 0 all well; 1 a violated invariant, an unhealthy sample, or log-probabilities that
+differ; 2 wrong use; 3 the engine cannot be asked.")]
+pub struct VerifyArgs {
+    /// An out directory, or a .jsonl or .safetensors file.
+    path: PathBuf,
+    /// Re-score every sampled token through this engine's prompt log-probabilities.
+    #[arg(long, value_name = "URL")]
+    engine: Option<String>,
+    /// Largest mean difference of log-probabilities.
+    #[arg(long, default_value_t = 1e-2)]
+    max_mean: f64,
+    /// Largest single difference of log-probabilities.
+    #[arg(long, default_value_t = 5e-2)]
+    max_diff: f64,
+    /// Accept samples that are unhealthy for this reason; may be repeated.
+    #[arg(long, value_name = "REASON")]
+    allow: Vec<String>,
+    /// Tokenizer for vocabulary and canonical-split checks; default: as run.json says.
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the checks and prints the report.
+pub fn run(args: &VerifyArgs) -> anyhow::Result<Exit> {
+    let model = model(args)?;
+    let mut report = Report::default();
+    let mut samples = Vec::new();
+    for sample in read_samples(&args.path)? {
+        match sample {
+            Ok((location, sample)) => {
+                look(&sample, &location.to_string(), args, model.as_deref(), &mut report);
+                samples.push(sample);
+            }
+            Err(error) => report.find("unreadable", "", error.to_string()),
+        }
+    }
+    across(&samples, &mut report);
+    if let Some(url) = &args.engine {
+        let scores = rescore::rescore(url, &samples, &mut report);
+        let scores = match scores {
+            Ok(scores) => scores,
+            Err(message) => {
+                eprintln!("rollgate verify: {message}");
+                return Ok(Exit::Environment);
+            }
+        };
+        if scores.mean >= args.max_mean || scores.max >= args.max_diff {
+            let found = format!(
+                "log-probabilities differ by {:.3e} on average and {:.3e} at most; \
+                 allowed are {:.0e} and {:.0e}",
+                scores.mean, scores.max, args.max_mean, args.max_diff
+            );
+            report.find("rescore", "", found);
+        }
+        report.scores = Some(scores);
+    }
+    println!("{}", if args.json { report.to_json() } else { report.to_text() });
+    Ok(if report.findings.is_empty() { Exit::Well } else { Exit::Failed })
+}
+
+/// The model that wrote the samples, where it can be found.
+fn model(args: &VerifyArgs) -> anyhow::Result<Option<Arc<Model>>> {
+    if let Some(dir) = &args.model {
+        return crate::model_dir::load(dir, "model", None, false).map(Some);
+    }
+    let file = args.path.join("run.json");
+    let Ok(text) = std::fs::read(&file) else { return Ok(None) };
+    let run: Value = serde_json::from_slice(&text)
+        .with_context(|| format!("{} is damaged", file.display()))?;
+    match run["notes"]["model_dir"].as_str() {
+        Some("demo") => crate::demo::model().map(Some),
+        Some(dir) if Path::new(dir).is_dir() => {
+            crate::model_dir::load(Path::new(dir), "model", None, false).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn look(
+    sample: &Sample,
+    location: &str,
+    args: &VerifyArgs,
+    model: Option<&Model>,
+    report: &mut Report,
+) {
+    for violation in check(sample) {
+        report.find(violation.code, location, violation.found);
+    }
+    for reason in sample.health.reasons() {
+        if !args.allow.contains(reason) {
+            report.find("unhealthy", location, format!("the sample says: {reason}"));
+        }
+    }
+    let size = model.map(|model| model.vocab_size);
+    if let Some(at) = size.and_then(|size| sample.tokens.iter().position(|id| *id >= size)) {
+        let found = format!("tokens[{at}] is {}, outside the vocabulary", sample.tokens[at]);
+        report.find("vocabulary", location, found);
+    }
+    report.rows.push(Row {
+        sample_id: sample.sample_id.clone(),
+        turns: sample.turns.len(),
+        tool_calls: tool_calls(sample),
+        tokens: sample.tokens.len(),
+        trained: sample.loss_mask.iter().filter(|mask| **mask == 1).count(),
+        non_canonical: model.map(|model| non_canonical(sample, model)),
+        outcome: sample.outcome.clone(),
+        reward: sample.reward,
+        health: match sample.health.reasons() {
+            [] => "clean".to_owned(),
+            reasons => reasons.join(","),
+        },
+    });
+}
+
+fn tool_calls(sample: &Sample) -> usize {
+    let calls = sample.messages.iter().filter_map(|message| message["tool_calls"].as_array());
+    calls.map(Vec::len).sum()
+}
+
+/// Sampled spans whose ids are not those that the tokenizer makes of their text.
+fn non_canonical(sample: &Sample, model: &Model) -> usize {
+    let differs = |span: &&rollgate_pipeline::sample::SampledSpan| {
+        let Some(ids) = sample.tokens.get(span.start as usize..span.end as usize) else {
+            return false;
+        };
+        let (mut bytes, mut again) = (Vec::new(), Vec::new());
+        model.detokenize(ids, &mut bytes);
+        let text = String::from_utf8_lossy(&bytes);
+        let encoded = model.tokenizer.encode(&text, ControlText::Match, &mut again);
+        encoded.is_ok() && again != ids
+    };
+    sample.turns.iter().filter(differs).count()
+}
+
+/// What only shows when samples are seen together.
+fn across(samples: &[Sample], report: &mut Report) {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut sessions: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+    for sample in samples {
+        *seen.entry(&sample.sample_id).or_default() += 1;
+        let session = sessions.entry(sample.session_id.to_string()).or_default();
+        *session = (session.0 + 1, sample.segments);
+    }
+    for (sample_id, times) in seen.into_iter().filter(|(_, times)| *times > 1) {
+        report.find("duplicate", sample_id, format!("{times} samples have this id"));
+    }
+    for (session, (found, expected)) in sessions {
+        if found != expected {
+            report.find("segments", &session, format!("{found} of {expected} segments are here"));
+        }
+    }
+}

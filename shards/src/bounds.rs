@@ -1,0 +1,40 @@
+//! Bounds of moving bytes. What an exchange may use up is in [`rollgate_pipeline::limits`].
+
+use std::time::Duration;
+
+/// Free space that a read is given at least.
+pub(crate) const READ_BYTES: usize = 16 << 10;
+/// Buffers that grew beyond this are given back between exchanges.
+pub(crate) const KEPT_BUFFER_BYTES: usize = 64 << 10;
+/// How often a waiting exchange may show a sign of life.
+pub(crate) const TICK: Duration = Duration::from_millis(250);
+/// How often journals are synced in the background.
+pub(crate) const SYNC: Duration = Duration::from_secs(1);
+/// How often a shard looks for idle sessions.
+pub(crate) const SWEEP: Duration = Duration::from_millis(1_000);
+/// Sessions looked at in one sweep before other tasks get their turn.
+pub(crate) const SWEEP_SESSIONS: usize = 1_024;
+/// Journal files kept open per shard.
+pub(crate) const OPEN_JOURNALS: usize = 256;
+/// Sessions that one shard loads at once.
+pub(crate) const LOADS: usize = 4;
+/// Bytes of a journal read at once.
+pub(crate) const LOAD_CHUNK_BYTES: usize = 1 << 20;
+/// Largest journal that is loaded.
+pub(crate) const JOURNAL_BYTES: u64 = 4 << 30;
+/// Commands that one shard works on at once; the others stay queued.
+pub(crate) const COMMANDS_AT_ONCE: usize = 64;
+/// Pauses before an engine is tried again; the last one repeats.
+pub(crate) const ENGINE_BACKOFF: [Duration; 2] =
+    [Duration::from_millis(100), Duration::from_millis(400)];
+/// How long and how far what an agent still sends after a refusal is thrown away, so that the
+/// refusal reaches it before a reset does.
+pub(crate) const LINGER: Duration = Duration::from_millis(2_000);
+/// See [`LINGER`].
+pub(crate) const LINGER_BYTES: usize = 16 << 20;
+/// Pause after an accept that failed (out of descriptors, mostly).
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Connections waiting to be accepted, per shard.
+pub(crate) const BACKLOG: i32 = 4_096;
+
+const _: () = assert!(READ_BYTES <= KEPT_BUFFER_BYTES, "a fresh buffer must be worth keeping");

@@ -1,0 +1,317 @@
+//! One connection of an agent: request after request, until it ends or moves to another shard.
+
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::future::{Either, select};
+use monoio::io::AsyncWriteRent;
+use monoio::net::TcpStream;
+use rollgate_pipeline::exchange;
+use rollgate_pipeline::fault::{Fault, FaultKind};
+use rollgate_pipeline::http::{self, Framing, RequestHead, Route};
+use rollgate_pipeline::id::{SessionHash, ShardIndex};
+use rollgate_pipeline::limits::HANDOVERS;
+use rollgate_pipeline::protocol::Dialect;
+
+use crate::bounds::{KEPT_BUFFER_BYTES, LINGER, LINGER_BYTES};
+use crate::command::Command;
+use crate::exchange as course;
+use crate::handover::Socket;
+use crate::sessions::Stay;
+use crate::shard::Shard;
+use crate::stream::{read, within, write};
+
+/// A connection and what was read from it but not used yet.
+pub(crate) struct Connection {
+    pub(crate) shard: Rc<Shard>,
+    pub(crate) stream: TcpStream,
+    pub(crate) unread: BytesMut,
+    moves: u8,
+}
+
+/// What the agent did next.
+enum Next {
+    /// A request; its head also as it was read, where it may have to move.
+    Request(RequestHead, Bytes),
+    /// What it sent is no request. Nothing after it can be understood.
+    Nonsense(Fault),
+    /// It left, or was quiet for too long.
+    End,
+}
+
+/// What follows a request.
+pub(crate) enum After {
+    /// Another request may follow.
+    Again,
+    /// The answer said that the connection closes.
+    Close,
+    /// There is nobody to answer.
+    Gone,
+}
+
+/// Where a request is to be served.
+enum Place {
+    Here(Route, SessionHash),
+    There(ShardIndex),
+    /// It was answered.
+    Nowhere(After),
+}
+
+/// Serves the connection. Panics of exchanges are dealt with inside.
+pub(crate) async fn serve(shard: Rc<Shard>, stream: TcpStream, unread: BytesMut, moves: u8) {
+    let mut connection = Connection { shard, stream, unread, moves };
+    loop {
+        let after = match connection.next().await {
+            Next::End => After::Gone,
+            Next::Nonsense(fault) => connection.refuse(Dialect::Chat, &fault, false).await,
+            Next::Request(mut head, raw) => {
+                // One that moves on and on is asked to come back on a connection of its own.
+                head.keep_alive &= connection.moves < HANDOVERS;
+                match connection.place(&head).await {
+                    Place::Nowhere(after) => after,
+                    Place::There(owner) => return connection.move_to(owner, raw).await,
+                    Place::Here(route, hash) => connection.exchange(head, route, hash).await,
+                }
+            }
+        };
+        match after {
+            After::Again => connection.shed_buffer(),
+            After::Close => return connection.linger().await,
+            After::Gone => return,
+        }
+    }
+}
+
+impl Connection {
+    /// Writes to the agent within its deadline; an error means that it is gone.
+    pub(crate) async fn write(&mut self, bytes: Bytes) -> std::io::Result<()> {
+        let piece = Duration::from_millis(self.shard.plane.limits().write_ms);
+        write(&mut self.stream, bytes, piece).await
+    }
+
+    /// Answers with a fault.
+    pub(crate) async fn refuse(
+        &mut self,
+        dialect: Dialect,
+        fault: &Fault,
+        keep_alive: bool,
+    ) -> After {
+        self.shard.counters().faults.add(1);
+        let keep_alive = keep_alive && !self.shard.plane.draining();
+        match self.write(exchange::refusal(dialect, fault, keep_alive)).await {
+            Err(_) => After::Gone,
+            Ok(()) if keep_alive => After::Again,
+            Ok(()) => After::Close,
+        }
+    }
+
+    async fn next(&mut self) -> Next {
+        let limits = self.shard.plane.limits();
+        let idle = Instant::now() + Duration::from_millis(limits.idle_ms);
+        let head_limit = Duration::from_millis(limits.head_ms);
+        let mut begun = None;
+        loop {
+            if !self.unread.is_empty() {
+                let raw = self.copy_of_head();
+                let before = self.unread.len();
+                match http::read_head(&mut self.unread) {
+                    Ok(Some(head)) => {
+                        return Next::Request(
+                            head,
+                            raw.slice(..raw.len().min(before - self.unread.len())),
+                        );
+                    }
+                    Ok(None) => {}
+                    Err(fault) => return Next::Nonsense(fault),
+                }
+                begun.get_or_insert_with(Instant::now);
+            }
+            let deadline = begun.map_or(idle, |begun: Instant| begun + head_limit);
+            match self.read_or_drain(deadline).await {
+                Some(Ok(1..)) => {}
+                Some(Ok(0) | Err(_)) => return Next::End,
+                None if begun.is_some() => {
+                    let limit = self.shard.plane.limits().head_ms;
+                    let message = format!("the rest of the head did not come within {limit} ms");
+                    return Next::Nonsense(Fault::new(FaultKind::RequestTimeout, message));
+                }
+                None => return Next::End,
+            }
+        }
+    }
+
+    /// Reads; `None` when the deadline passes, or when it is idle and a drain begins.
+    async fn read_or_drain(&mut self, deadline: Instant) -> Option<std::io::Result<usize>> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let idle = self.unread.is_empty();
+        let shard = self.shard.clone();
+        let draining = pin!(shard.drain.until(|| idle && shard.plane.draining()));
+        let reading = pin!(within(left, read(&mut self.stream, &mut self.unread)));
+        match select(reading, draining).await {
+            Either::Left((read, _)) => read,
+            Either::Right(_) => None,
+        }
+    }
+
+    /// The bytes of the head in front, for the case that they have to move with the connection.
+    fn copy_of_head(&self) -> Bytes {
+        if self.shard.plane.shards().0 < 2 {
+            return Bytes::new();
+        }
+        Bytes::copy_from_slice(&self.unread[..head_end(&self.unread)])
+    }
+
+    async fn place(&mut self, head: &RequestHead) -> Place {
+        // Behind a refused request with a body, nobody knows where the next one begins.
+        let keep_alive = head.keep_alive && head.framing == Framing::None;
+        let route = match http::route(head) {
+            Ok(route) => route,
+            Err((dialect, fault)) => {
+                return Place::Nowhere(self.refuse(dialect, &fault, keep_alive).await);
+            }
+        };
+        if let Some((answer, keep_alive)) =
+            exchange::without_session(&self.shard.plane.gatehouse, head, &route)
+        {
+            return Place::Nowhere(match self.write(answer).await {
+                Err(_) => After::Gone,
+                Ok(()) if keep_alive => After::Again,
+                Ok(()) => After::Close,
+            });
+        }
+        let refusal = if self.shard.plane.draining() {
+            Fault::new(FaultKind::Draining, "the node is shutting down: send the request again")
+        } else if let Some(key) = &route.key {
+            let hash = key.hash();
+            let owner = self.shard.plane.owner(hash);
+            return if owner == self.shard.index {
+                Place::Here(route, hash)
+            } else {
+                Place::There(owner)
+            };
+        } else {
+            wrong_key()
+        };
+        Place::Nowhere(self.refuse(Dialect::Chat, &refusal, keep_alive).await)
+    }
+
+    async fn exchange(&mut self, head: RequestHead, route: Route, hash: SessionHash) -> After {
+        let keep_alive = head.keep_alive && head.framing == Framing::None;
+        let shard = self.shard.clone();
+        let limit = shard.plane.limits().exchanges_per_shard;
+        if shard.counters().in_flight.get() >= u64::from(limit) {
+            let message = format!(
+                "{limit} exchanges are in flight on this shard (limits.exchanges_per_shard): \
+                 send the request again later"
+            );
+            let fault = Fault::new(FaultKind::Overload, message);
+            return self.refuse(Dialect::Chat, &fault, keep_alive).await;
+        }
+        let fault = match shard.sessions.find(hash).await {
+            Ok(Some(stay)) => match closed(&stay) {
+                Some(fault) => fault,
+                None => return course::run(self, &head, route, stay).await,
+            },
+            Ok(None) => wrong_key(),
+            Err(fault) => fault,
+        };
+        self.refuse(Dialect::Chat, &fault, keep_alive).await
+    }
+
+    /// Hands the connection over, the request's head in front of what was read after it.
+    async fn move_to(mut self, owner: ShardIndex, raw: Bytes) {
+        let mut unread = BytesMut::with_capacity(raw.len() + self.unread.len());
+        unread.extend_from_slice(&raw);
+        unread.extend_from_slice(&self.unread);
+        let socket = Socket::pack(self.stream, unread, self.moves.saturating_add(1));
+        match self.shard.plane.door(owner).push(Command::Socket(socket)) {
+            Ok(()) => self.shard.counters().handovers_out.add(1),
+            Err(Command::Socket(socket)) => {
+                let Ok((stream, unread, moves)) = socket.unpack() else { return };
+                (self.stream, self.unread, self.moves) = (stream, unread, moves);
+                let message = "too many connections wait for their shard: send the request again";
+                let fault = Fault::new(FaultKind::Overload, message);
+                if let After::Close = self.refuse(Dialect::Chat, &fault, false).await {
+                    self.linger().await;
+                }
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Gives memory back that one large request took.
+    fn shed_buffer(&mut self) {
+        if self.unread.is_empty() && self.unread.capacity() > KEPT_BUFFER_BYTES {
+            self.unread = BytesMut::new();
+        }
+    }
+
+    /// Ends the connection such that the last answer arrives: whoever closes with unread bytes
+    /// resets the connection, and the peer may lose what it was sent.
+    async fn linger(mut self) {
+        if self.stream.shutdown().await.is_err() {
+            return;
+        }
+        let discard = async {
+            let mut discarded = 0;
+            loop {
+                self.unread.clear();
+                match read(&mut self.stream, &mut self.unread).await {
+                    Ok(0) | Err(_) => return,
+                    Ok(bytes) if discarded + bytes > LINGER_BYTES => return,
+                    Ok(bytes) => discarded += bytes,
+                }
+            }
+        };
+        // Whoever still sends after that gets the reset.
+        let _ = within(LINGER, discard).await;
+    }
+}
+
+fn wrong_key() -> Fault {
+    let message = "no session has this key: use the key that its session was created with";
+    Fault::new(FaultKind::WrongKey, message)
+}
+
+/// Why no exchange may begin in the session, if so, that the session does not know itself.
+fn closed(stay: &Stay) -> Option<Fault> {
+    let closing = stay.closing.get() && !stay.sealed.get();
+    closing.then(|| Fault::new(FaultKind::SessionClosed, "the session is being closed"))
+}
+
+/// Where the first head ends, blank line included; 0 when it does not.
+fn head_end(bytes: &[u8]) -> usize {
+    let Some(begin) = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')) else {
+        return 0;
+    };
+    for (at, _) in bytes.iter().enumerate().skip(begin).filter(|(_, byte)| **byte == b'\n') {
+        match bytes[at + 1..] {
+            [b'\n', ..] => return at + 2,
+            [b'\r', b'\n', ..] => return at + 3,
+            _ => {}
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_ends_at_its_blank_line() {
+        for (text, end) in [
+            ("", 0),
+            ("\r\n", 0),
+            ("GET / HTTP/1.1\r\n", 0),
+            ("GET / HTTP/1.1\r\nA: b\r\n", 0),
+            ("GET / HTTP/1.1\r\nA: b\r\n\r\n", 24),
+            ("\r\n\r\nGET / HTTP/1.1\r\n\r\nbody\r\n\r\n", 22),
+            ("GET / HTTP/1.1\n\nbody", 16),
+        ] {
+            assert_eq!(head_end(text.as_bytes()), end, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Driving one exchange: doing what it wants, telling it what came of that.
+//!
+//! Decisions are the pipeline's. Here are deadlines, order, and what happens when a step panics.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::future::{Either, select};
+use rollgate_pipeline::engine::EngineRequest;
+use rollgate_pipeline::exchange::{Context, Exchange, Want};
+use rollgate_pipeline::fault::{Fault, FaultKind};
+use rollgate_pipeline::http::{self, Call, Framing, RequestHead, Route};
+use rollgate_pipeline::protocol::Dialect;
+
+use crate::bounds::TICK;
+use crate::connection::{After, Connection};
+use crate::pool::Reply;
+use crate::sessions::{ExchangeSeat, Stay};
+use crate::shard::Shard;
+use crate::stream::{read, within};
+
+/// One exchange under way.
+struct Course<'a> {
+    agent: &'a mut Connection,
+    shard: Rc<Shard>,
+    exchange: Exchange,
+    dialect: Dialect,
+    _in_flight: InFlight,
+    _seat: ExchangeSeat,
+    stay: Stay,
+    /// The engine's reply, while it is read.
+    reply: Option<Reply>,
+    body: Body,
+    /// The agent cannot be written to any more. What it asked for is finished and recorded.
+    agent_gone: bool,
+    /// Something of an answer has left.
+    answered: bool,
+}
+
+/// How far the request's body is.
+enum Body {
+    /// Nothing was asked for.
+    Untouched {
+        /// The agent waits for a word before it sends.
+        wait: bool,
+    },
+    /// What had been read with the head was given to the exchange.
+    Begun {
+        /// See [`Body::Untouched`].
+        wait: bool,
+    },
+}
+
+/// Why a course ends before its exchange says so.
+enum Broken {
+    /// A step panicked.
+    Panic,
+    /// The request never came whole.
+    NoBody(Option<Fault>),
+}
+
+/// Serves one exchange of the session.
+pub(crate) async fn run(
+    agent: &mut Connection,
+    head: &RequestHead,
+    route: Route,
+    stay: Stay,
+) -> After {
+    let shard = agent.shard.clone();
+    let in_flight = InFlight::begin(&shard);
+    let seat = stay.sit();
+    let dialect = dialect(&route.call);
+    let begun = step(&shard, &stay, |cx| Exchange::new(head, &route, cx));
+    let Ok((exchange, want)) = begun else {
+        return panicked(agent, &stay, dialect, false).await;
+    };
+    let wait = head.expect_continue && head.framing != Framing::None && agent.unread.is_empty();
+    let mut course = Course {
+        agent,
+        shard,
+        exchange,
+        dialect,
+        _in_flight: in_flight,
+        _seat: seat,
+        stay,
+        reply: None,
+        body: Body::Untouched { wait },
+        agent_gone: false,
+        answered: false,
+    };
+    match course.drive(want).await {
+        Ok(_) if course.agent_gone => After::Gone,
+        Ok(true) => After::Again,
+        Ok(false) => After::Close,
+        Err(Broken::NoBody(None)) => After::Gone,
+        Err(Broken::NoBody(Some(fault))) => course.agent.refuse(dialect, &fault, false).await,
+        Err(Broken::Panic) => {
+            let answered = course.answered || course.agent_gone;
+            panicked(course.agent, &course.stay, dialect, answered).await
+        }
+    }
+}
+
+/// The session goes back to what its journal says.
+async fn panicked(agent: &mut Connection, stay: &Stay, dialect: Dialect, answered: bool) -> After {
+    tracing::error!(session = %stay.id, "an exchange panicked: its session is loaded anew");
+    agent.shard.sessions.forget(stay.cell());
+    if answered {
+        return After::Gone;
+    }
+    let message = "a bug of ours ended this exchange; nothing was recorded: send it again";
+    agent.refuse(dialect, &Fault::new(FaultKind::Internal, message), false).await
+}
+
+fn dialect(call: &Call) -> Dialect {
+    match call {
+        Call::Chat | Call::Models | Call::Model(_) | Call::Hello | Call::Health => Dialect::Chat,
+    }
+}
+
+/// Lets the exchange take one step, with the session borrowed for no longer than that.
+fn step<T>(
+    shard: &Shard,
+    stay: &Stay,
+    take: impl FnOnce(&mut Context<'_>) -> T,
+) -> Result<T, Broken> {
+    let mut session = stay.session.borrow_mut();
+    let mut cx = Context {
+        gatehouse: &shard.plane.gatehouse,
+        session: &mut session,
+        now: shard.plane.now(),
+        random: shard.random(),
+    };
+    // What a panic leaves behind, session and exchange, is never used again.
+    catch_unwind(AssertUnwindSafe(|| take(&mut cx))).map_err(|_| Broken::Panic)
+}
+
+impl Course<'_> {
+    /// Does what the exchange wants until it is over. Whether another request may follow.
+    async fn drive(&mut self, mut want: Want) -> Result<bool, Broken> {
+        loop {
+            want = match want {
+                Want::AgentBytes => self.agent_bytes().await?,
+                Want::Engine(request) => self.engine(request).await?,
+                Want::EngineBytes => self.engine_bytes().await?,
+                Want::Durable(frame) => self.durable(frame).await?,
+                Want::Agent(bytes) => self.agent(bytes).await?,
+                Want::Done { keep_alive } => {
+                    self.release_engine();
+                    return Ok(keep_alive && !self.shard.plane.draining());
+                }
+            };
+        }
+    }
+
+    fn step(
+        &mut self,
+        take: impl FnOnce(&mut Exchange, &mut Context<'_>) -> Want,
+    ) -> Result<Want, Broken> {
+        let exchange = &mut self.exchange;
+        step(&self.shard, &self.stay, |cx| take(exchange, cx))
+    }
+
+    async fn agent_bytes(&mut self) -> Result<Want, Broken> {
+        match self.body {
+            Body::Untouched { wait } => self.body = Body::Begun { wait },
+            Body::Begun { wait } => {
+                if wait {
+                    self.body = Body::Begun { wait: false };
+                    let go_on = Bytes::from_static(http::CONTINUE);
+                    self.agent.write(go_on).await.map_err(|_| Broken::NoBody(None))?;
+                }
+                self.read_body().await?;
+            }
+        }
+        let mut unread = std::mem::take(&mut self.agent.unread);
+        let want = self.step(|exchange, cx| exchange.agent_bytes(cx, &mut unread));
+        self.agent.unread = unread;
+        want
+    }
+
+    async fn read_body(&mut self) -> Result<(), Broken> {
+        let limit_ms = self.shard.plane.limits().body_ms;
+        let reading = read(&mut self.agent.stream, &mut self.agent.unread);
+        match within(Duration::from_millis(limit_ms), reading).await {
+            Some(Ok(1..)) => Ok(()),
+            Some(Ok(0) | Err(_)) => Err(Broken::NoBody(None)),
+            None => {
+                let message = format!("no more of the body came for {limit_ms} ms");
+                Err(Broken::NoBody(Some(Fault::new(FaultKind::RequestTimeout, message))))
+            }
+        }
+    }
+
+    async fn engine(&mut self, request: EngineRequest) -> Result<Want, Broken> {
+        self.release_engine();
+        let (shard, session) = (self.shard.clone(), self.stay.id.clone());
+        let asked = self.while_alive(shard.pool.call(&session, &request)).await;
+        match asked {
+            Ok(reply) => {
+                self.reply = Some(reply);
+                self.give_reply(false)
+            }
+            Err(fault) => self.engine_failed(fault),
+        }
+    }
+
+    async fn engine_bytes(&mut self) -> Result<Want, Broken> {
+        let Some(mut reply) = self.reply.take() else {
+            let message = "an engine's reply was asked for before its request";
+            return self.engine_failed(Fault::new(FaultKind::Internal, message));
+        };
+        let shard = self.shard.clone();
+        let read = self.while_alive(shard.pool.more(&mut reply)).await;
+        match read {
+            Ok(eof) => {
+                self.reply = Some(reply);
+                self.give_reply(eof)
+            }
+            Err(fault) => self.engine_failed(fault),
+        }
+    }
+
+    /// Lets the exchange take what came of the reply.
+    fn give_reply(&mut self, eof: bool) -> Result<Want, Broken> {
+        let mut unread = match &mut self.reply {
+            Some(reply) => std::mem::take(&mut reply.unread),
+            None => BytesMut::new(),
+        };
+        let want = self.step(|exchange, cx| exchange.engine_bytes(cx, &mut unread, eof))?;
+        if let Some(reply) = &mut self.reply {
+            reply.unread = unread;
+        }
+        match want {
+            Want::EngineBytes if eof => {
+                self.reply = None;
+                let message = "the engine's reply ended too early: send the request again";
+                self.engine_failed(Fault::new(FaultKind::EngineBadReply, message))
+            }
+            Want::EngineBytes => Ok(Want::EngineBytes),
+            next => {
+                // The engine is free for others while this one is recorded and written.
+                if eof {
+                    self.reply = None;
+                }
+                self.release_engine();
+                Ok(next)
+            }
+        }
+    }
+
+    fn engine_failed(&mut self, fault: Fault) -> Result<Want, Broken> {
+        self.reply = None;
+        self.shard.counters().faults.add(1);
+        self.step(|exchange, cx| exchange.engine_failed(cx, &fault))
+    }
+
+    fn release_engine(&mut self) {
+        if let Some(reply) = self.reply.take()
+            && self.exchange.engine_reusable()
+        {
+            self.shard.pool.keep(reply);
+        }
+    }
+
+    async fn durable(&mut self, frame: Bytes) -> Result<Want, Broken> {
+        // The frame takes its place before anything is awaited: the order of steps is the order of
+        // the journal.
+        let recorded = if self.stay.sealed.get() {
+            let message = "the session was sealed while this exchange was under way";
+            Err(Fault::new(FaultKind::SessionClosed, message))
+        } else {
+            self.stay.journal.append(frame).await
+        };
+        match recorded {
+            Ok(()) => self.step(Exchange::durable),
+            Err(fault) => {
+                self.shard.counters().faults.add(1);
+                self.shard.sessions.forget(self.stay.cell());
+                self.step(|exchange, cx| exchange.not_durable(cx, &fault))
+            }
+        }
+    }
+
+    async fn agent(&mut self, bytes: Bytes) -> Result<Want, Broken> {
+        self.to_agent(bytes).await;
+        self.step(Exchange::written)
+    }
+
+    async fn to_agent(&mut self, bytes: Bytes) {
+        if self.agent_gone {
+            return;
+        }
+        self.answered = true;
+        self.agent_gone = self.agent.write(bytes).await.is_err();
+    }
+
+    /// Waits for an engine, and shows the agent signs of life meanwhile. The work is never dropped
+    /// and begun anew: it may have taken bytes.
+    async fn while_alive<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            let tick = pin!(monoio::time::sleep(TICK));
+            match select(work.as_mut(), tick).await {
+                Either::Left((done, _)) => return done,
+                Either::Right(_) => {
+                    let now = self.shard.plane.now();
+                    let sign = self.exchange.tick(&self.shard.plane.gatehouse, now);
+                    if let Some(bytes) = sign {
+                        self.shard.counters().keepalives.add(1);
+                        self.to_agent(bytes).await;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Counts an exchange while it is under way.
+struct InFlight {
+    shard: Rc<Shard>,
+}
+
+impl InFlight {
+    fn begin(shard: &Rc<Shard>) -> Self {
+        shard.counters().exchanges.add(1);
+        shard.counters().in_flight.add(1);
+        Self { shard: shard.clone() }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.shard.counters().in_flight.sub(1);
+    }
+}

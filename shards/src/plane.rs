@@ -1,0 +1,136 @@
+//! What all threads of the data plane share: the settled configuration, and a door to each shard.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use atomic_waker::AtomicWaker;
+use crossbeam_queue::ArrayQueue;
+use rollgate_pipeline::exchange::{Gatehouse, Now};
+use rollgate_pipeline::id::{SessionHash, ShardCount, ShardIndex};
+use rollgate_pipeline::limits::{COMMANDS_PER_SHARD, HANDOVERS_PER_SHARD, Limits};
+
+use crate::command::Command;
+use crate::engine::Engine;
+use crate::stats::Counters;
+use crate::{Driver, Durability};
+
+/// Read-only but for doors and flags.
+pub(crate) struct Plane {
+    pub(crate) gatehouse: Arc<Gatehouse>,
+    pub(crate) driver: Driver,
+    pub(crate) durability: Durability,
+    /// `state_dir/sessions`.
+    pub(crate) journals: PathBuf,
+    pub(crate) engines: Vec<Engine>,
+    pub(crate) idle_evict_ms: u64,
+    pub(crate) doors: Vec<Door>,
+    /// Set once, when the drain begins.
+    pub(crate) draining: AtomicBool,
+    /// Shards whose threads have not ended.
+    pub(crate) running: AtomicUsize,
+    /// A journal was written since the last background sync.
+    pub(crate) unsynced: AtomicBool,
+    pub(crate) epoch: Instant,
+}
+
+/// How others reach one shard.
+pub(crate) struct Door {
+    commands: ArrayQueue<Command>,
+    sockets: ArrayQueue<Command>,
+    /// Wakes the shard's loop; many wakes before it looks are one.
+    pub(crate) waker: AtomicWaker,
+    closed: AtomicBool,
+    pub(crate) counters: Counters,
+}
+
+impl Plane {
+    pub(crate) fn shards(&self) -> ShardCount {
+        ShardCount(u16::try_from(self.doors.len()).unwrap_or(u16::MAX))
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.gatehouse.limits
+    }
+
+    pub(crate) fn owner(&self, hash: SessionHash) -> ShardIndex {
+        hash.bucket().owner(self.shards())
+    }
+
+    pub(crate) fn door(&self, shard: ShardIndex) -> &Door {
+        &self.doors[usize::from(shard.0)]
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Now {
+            wall_ms: u64::try_from(wall.as_millis()).unwrap_or(u64::MAX),
+            mono_ms: u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    pub(crate) fn draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    /// Tells every shard to stop accepting and to finish.
+    pub(crate) fn begin_drain(&self) {
+        self.draining.store(true, Ordering::Release);
+        self.doors.iter().for_each(|door| door.waker.wake());
+    }
+
+    /// Where the session's journal lies.
+    pub(crate) fn journal_path(&self, hash: SessionHash) -> PathBuf {
+        let name = hash.to_string();
+        self.journals.join(&name[..2]).join(format!("{name}.rgj"))
+    }
+}
+
+impl Default for Door {
+    fn default() -> Self {
+        Self {
+            commands: ArrayQueue::new(COMMANDS_PER_SHARD),
+            sockets: ArrayQueue::new(HANDOVERS_PER_SHARD),
+            waker: AtomicWaker::new(),
+            closed: AtomicBool::new(false),
+            counters: Counters::default(),
+        }
+    }
+}
+
+impl Door {
+    /// Queues a command and wakes the shard. Sockets have a queue of their own, so that neither
+    /// can starve the other. A full queue gives the command back.
+    pub(crate) fn push(&self, command: Command) -> Result<(), Command> {
+        let queue = match command {
+            Command::Socket(_) => &self.sockets,
+            _ => &self.commands,
+        };
+        queue.push(command)?;
+        self.waker.wake();
+        // The shard closes the door before it empties it a last time, so one of us sees this.
+        if self.closed.load(Ordering::SeqCst) {
+            self.empty();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn next_command(&self) -> Option<Command> {
+        self.commands.pop()
+    }
+
+    pub(crate) fn next_socket(&self) -> Option<Command> {
+        self.sockets.pop()
+    }
+
+    /// Nothing will be taken any more. What waits is dropped, which answers it.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.empty();
+    }
+
+    fn empty(&self) {
+        while self.commands.pop().is_some() || self.sockets.pop().is_some() {}
+    }
+}

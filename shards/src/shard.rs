@@ -1,0 +1,250 @@
+//! One shard: a thread, its runtime, its sessions, and the loop that lets things in.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::net::TcpListener;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use futures_util::FutureExt;
+use futures_util::future::{Either, select};
+use monoio::net::TcpStream;
+use rollgate_pipeline::id::ShardIndex;
+
+use crate::bounds::{ACCEPT_PAUSE, COMMANDS_AT_ONCE, OPEN_JOURNALS, SWEEP};
+use crate::command::{Command, answer};
+use crate::connection;
+use crate::handover::Socket;
+use crate::journal::{Files, Journals};
+use crate::plane::{Door, Plane};
+use crate::pool::Pool;
+use crate::sessions::Sessions;
+use crate::stats::Counters;
+use crate::stream::within;
+use crate::wake::Bell;
+
+/// What the tasks of a shard share. Never leaves its thread.
+pub(crate) struct Shard {
+    pub(crate) plane: Arc<Plane>,
+    pub(crate) index: ShardIndex,
+    pub(crate) sessions: Rc<Sessions>,
+    pub(crate) pool: Pool,
+    /// Rings when the drain begins.
+    pub(crate) drain: Bell,
+    random: RefCell<Random>,
+    /// Connections and commands at work.
+    tasks: Cell<usize>,
+    commands: Cell<usize>,
+    /// Rings when a task ends.
+    ended: Bell,
+}
+
+/// Lives until the drain is over.
+pub(crate) async fn run(plane: Arc<Plane>, index: ShardIndex, listener: TcpListener) {
+    let shard = Shard::new(plane, index);
+    let listener = match monoio::net::TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(%error, shard = index.0, "a listening socket cannot be used");
+            shard.plane.begin_drain();
+            return;
+        }
+    };
+    monoio::spawn(sweep(shard.clone()));
+    {
+        let accepting = pin!(accept(shard.clone(), listener));
+        let letting_in = pin!(let_in(shard.clone()));
+        // Only the drain ends this; dropping the listener closes it.
+        select(accepting, letting_in).await;
+    }
+    shard.drain.ring();
+    let limit = Duration::from_millis(shard.plane.limits().drain_ms);
+    let finished = pin!(shard.ended.until(|| shard.tasks.get() == 0));
+    let serving = pin!(serve_commands(shard.clone()));
+    if within(limit, select(finished, serving)).await.is_none() {
+        tracing::warn!(left = shard.tasks.get(), "the drain's limit passed with work under way");
+    }
+    shard.door().close();
+    // Closing descriptors is an operation of the ring, too: give it a turn.
+    monoio::time::sleep(Duration::from_millis(5)).await;
+}
+
+/// Accepts agents' connections.
+async fn accept(shard: Rc<Shard>, listener: monoio::net::TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => shard.serve(stream, BytesMut::new(), 0),
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                monoio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Lets commands and sockets in, until the drain begins.
+async fn let_in(shard: Rc<Shard>) {
+    poll_fn(|cx| {
+        shard.door().waker.register(cx.waker());
+        shard.let_in_waiting();
+        if shard.plane.draining() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// Lets in what comes while the drain goes on. Never ends.
+async fn serve_commands(shard: Rc<Shard>) {
+    poll_fn::<(), _>(|cx| {
+        shard.door().waker.register(cx.waker());
+        shard.let_in_waiting();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Drops idle sessions from memory, until the drain begins.
+async fn sweep(shard: Rc<Shard>) {
+    loop {
+        let draining = pin!(shard.drain.until(|| shard.plane.draining()));
+        let pause = pin!(monoio::time::sleep(SWEEP));
+        match select(draining, pause).await {
+            Either::Left(_) => return,
+            Either::Right(_) => shard.sessions.evict_idle(),
+        }
+    }
+}
+
+impl Shard {
+    fn new(plane: Arc<Plane>, index: ShardIndex) -> Rc<Self> {
+        let files = Files::new(OPEN_JOURNALS);
+        let journals = Rc::new(Journals { plane: plane.clone(), shard: index, files });
+        Rc::new(Self {
+            sessions: Sessions::new(journals),
+            pool: Pool::new(plane.clone(), index),
+            plane,
+            index,
+            drain: Bell::default(),
+            random: RefCell::new(Random::default()),
+            tasks: Cell::new(0),
+            commands: Cell::new(0),
+            ended: Bell::default(),
+        })
+    }
+
+    pub(crate) fn door(&self) -> &Door {
+        self.plane.door(self.index)
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.door().counters
+    }
+
+    /// Fresh random bits.
+    pub(crate) fn random(&self) -> u128 {
+        self.random.borrow_mut().next()
+    }
+
+    /// Serves an agent's connection until it ends or moves.
+    pub(crate) fn serve(self: &Rc<Self>, stream: TcpStream, unread: BytesMut, moves: u8) {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection ended before it was served");
+            return;
+        }
+        let task = Task::begin(self);
+        self.counters().connections.add(1);
+        monoio::spawn(async move {
+            let served = connection::serve(task.shard.clone(), stream, unread, moves);
+            if AssertUnwindSafe(served).catch_unwind().await.is_err() {
+                tracing::error!("a connection was dropped after a panic");
+            }
+            task.shard.counters().connections.sub(1);
+        });
+    }
+
+    /// Goes on with a connection that another shard had.
+    pub(crate) fn take_over(self: &Rc<Self>, socket: Socket) {
+        self.counters().handovers_in.add(1);
+        match socket.unpack() {
+            Ok((stream, unread, moves)) => self.serve(stream, unread, moves),
+            Err(error) => tracing::warn!(%error, "a connection was lost between shards"),
+        }
+    }
+
+    fn let_in_waiting(self: &Rc<Self>) {
+        while let Some(Command::Socket(socket)) = self.door().next_socket() {
+            self.take_over(socket);
+        }
+        while self.commands.get() < COMMANDS_AT_ONCE
+            && let Some(command) = self.door().next_command()
+        {
+            self.carry_out(command);
+        }
+    }
+
+    fn carry_out(self: &Rc<Self>, command: Command) {
+        let task = Task::begin(self);
+        self.commands.set(self.commands.get() + 1);
+        monoio::spawn(async move {
+            let answering = answer(task.shard.clone(), command);
+            if AssertUnwindSafe(answering).catch_unwind().await.is_err() {
+                tracing::error!("a command of the control plane was dropped after a panic");
+            }
+            task.shard.commands.set(task.shard.commands.get() - 1);
+            // Those beyond the bound are still queued.
+            task.shard.door().waker.wake();
+        });
+    }
+}
+
+/// Counts a task until it ends.
+struct Task {
+    shard: Rc<Shard>,
+}
+
+impl Task {
+    fn begin(shard: &Rc<Shard>) -> Self {
+        shard.tasks.set(shard.tasks.get() + 1);
+        Self { shard: shard.clone() }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.shard.tasks.set(self.shard.tasks.get() - 1);
+        self.shard.ended.ring();
+    }
+}
+
+/// Random bits of the kernel, fetched in bulk.
+struct Random {
+    pool: [u8; 4096],
+    used: usize,
+}
+
+impl Default for Random {
+    fn default() -> Self {
+        Self { pool: [0; 4096], used: 4096 }
+    }
+}
+
+impl Random {
+    fn next(&mut self) -> u128 {
+        if self.used == self.pool.len() {
+            if let Err(error) = getrandom::fill(&mut self.pool) {
+                // Only before the kernel's pool is ready; ids must not repeat even then.
+                tracing::error!(%error, "the kernel gives no random bits");
+                self.pool.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
+            }
+            self.used = 0;
+        }
+        let mut bits = [0; 16];
+        bits.copy_from_slice(&self.pool[self.used..self.used + 16]);
+        self.used += 16;
+        u128::from_ne_bytes(bits)
+    }
+}

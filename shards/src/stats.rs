@@ -1,0 +1,68 @@
+//! Counters of a shard: written by it alone, read by anyone.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::ShardStats;
+
+/// A number with one writer. Reading never makes the writer wait.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Only the owning shard's thread may call this.
+    pub(crate) fn add(&self, by: u64) {
+        self.0.store(self.get().wrapping_add(by), Ordering::Relaxed);
+    }
+
+    /// Only the owning shard's thread may call this.
+    pub(crate) fn sub(&self, by: u64) {
+        self.0.store(self.get().saturating_sub(by), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The counters of one shard, on cache lines of their own.
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct Counters {
+    pub(crate) exchanges: Counter,
+    pub(crate) faults: Counter,
+    pub(crate) handovers_out: Counter,
+    pub(crate) handovers_in: Counter,
+    pub(crate) connections: Counter,
+    pub(crate) sessions: Counter,
+    pub(crate) in_flight: Counter,
+    pub(crate) journal_bytes: Counter,
+    pub(crate) journal_failures: Counter,
+    pub(crate) keepalives: Counter,
+    pub(crate) engine_calls: Counter,
+    pub(crate) engine_retries: Counter,
+    pub(crate) reloads: Counter,
+    pub(crate) evictions: Counter,
+    pub(crate) torn_tails: Counter,
+}
+
+impl Counters {
+    pub(crate) fn read(&self) -> ShardStats {
+        ShardStats {
+            exchanges: self.exchanges.get(),
+            faults: self.faults.get(),
+            handovers_out: self.handovers_out.get(),
+            handovers_in: self.handovers_in.get(),
+            connections: self.connections.get(),
+            sessions: self.sessions.get(),
+            in_flight: self.in_flight.get(),
+            journal_bytes: self.journal_bytes.get(),
+            journal_failures: self.journal_failures.get(),
+            keepalives: self.keepalives.get(),
+            engine_calls: self.engine_calls.get(),
+            engine_retries: self.engine_retries.get(),
+            reloads: self.reloads.get(),
+            evictions: self.evictions.get(),
+            torn_tails: self.torn_tails.get(),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Reading and writing sockets with deadlines.
+
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use monoio::buf::IoBufMut;
+use monoio::io::{AsyncReadRent, AsyncWriteRent};
+use monoio::net::TcpStream;
+
+use crate::bounds::READ_BYTES;
+
+/// Reads once, appending to `buf`; 0 is the end. When dropped early, bytes may be lost: give up the
+/// stream then.
+pub(crate) async fn read(stream: &mut TcpStream, buf: &mut BytesMut) -> io::Result<usize> {
+    let mut space = std::mem::take(buf);
+    space.reserve(READ_BYTES);
+    let (begin, end) = (space.len(), space.capacity());
+    let (read, space) = stream.read(space.slice_mut(begin..end)).await;
+    *buf = space.into_inner();
+    read
+}
+
+/// Writes all of it. `piece` bounds the wait for the peer to take one piece.
+pub(crate) async fn write(
+    stream: &mut TcpStream,
+    mut bytes: Bytes,
+    piece: Duration,
+) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let (written, _) = within(piece, stream.write(bytes.clone()))
+            .await
+            .ok_or_else(|| io::Error::from(io::ErrorKind::TimedOut))?;
+        match written? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => bytes.advance(written),
+        }
+    }
+    Ok(())
+}
+
+/// The outcome of `work`, or `None` when it takes longer.
+pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    monoio::time::timeout(limit, work).await.ok()
+}

