@@ -33,6 +33,8 @@ pub(super) async fn serve(
     shape: Shape,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
+    // epoll needs sockets that never block; io_uring waits only on those that do.
+    listener.set_nonblocking(monoio::utils::is_legacy())?;
     let listener = TcpListener::from_std(listener)?;
     let crowd = Rc::new(Crowd::default());
     ready();

@@ -43,8 +43,9 @@ fn check_said(reply: Value, prompt: &str, expected: &str) {
 fn replies_follow_the_grammar_and_the_prompt() {
     let calls =
         json!([{"name": "bash", "arguments": {"command": "ls\n", "n": [1, true]}}, {"name": "x"}]);
-    let said = "<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"command\": \"ls\\n\", \"n\": [1, true]}}\n\
-                </tool_call>\n<tool_call>\n{\"name\": \"x\", \"arguments\": {}}\n</tool_call><|im_end|>";
+    let said = "<tool_call>\n{\"name\": \"bash\", \"arguments\": \
+                {\"command\": \"ls\\n\", \"n\": [1, true]}}\n</tool_call>\n\
+                <tool_call>\n{\"name\": \"x\", \"arguments\": {}}\n</tool_call><|im_end|>";
     check_said(json!({"tool_calls": calls}), OPEN, said);
     check_said(json!({"content": "Ok.", "tool_calls": calls}), OPEN, &format!("Ok.\n{said}"));
     check_said(json!({"content": "Ok.", "finish": "length"}), OPEN, "Ok.");
@@ -70,7 +71,7 @@ fn a_reply_is_chosen_by_match_then_by_turn_then_otherwise() {
     let script = json!({
         "replies": [
             {"content": "first"},
-            {"content": "of turn 1 with squares", "match": {"turn": 1, "prompt_contains": "squares"}},
+            {"content": "matched", "match": {"turn": 1, "prompt_contains": "squares"}},
             {"content": "second"},
             {"content": "third"},
             {"content": "never", "match": {"prompt_contains": "circles"}},
@@ -82,7 +83,7 @@ fn a_reply_is_chosen_by_match_then_by_turn_then_otherwise() {
     // In any order: the choice depends on the prompt alone.
     assert_eq!(said(2), "third<|im_end|>");
     assert_eq!(said(0), "first<|im_end|>");
-    assert_eq!(said(1), "of turn 1 with squares<|im_end|>");
+    assert_eq!(said(1), "matched<|im_end|>");
     assert_eq!(said(0), "first<|im_end|>");
     assert_eq!(said(3), "otherwise<|im_end|>");
     let other = ids("<|im_start|>assistant\na<|im_end|>\n<|im_start|>assistant\n");
@@ -93,7 +94,8 @@ fn a_reply_is_chosen_by_match_then_by_turn_then_otherwise() {
 fn non_canonical_ids_differ_and_say_the_same() {
     let reply = |splits: Value| {
         json!({"otherwise": {"reasoning": "The file exists already.", "content": "Run the test ✓.",
-            "tool_calls": [{"name": "bash", "arguments": {"command": "ls"}}], "non_canonical": splits}})
+            "tool_calls": [{"name": "bash", "arguments": {"command": "ls"}}],
+            "non_canonical": splits}})
     };
     let canonical = engine(EngineKind::Vllm, reply(json!(false)));
     for (splits, count) in [(json!(true), 2), (json!(1), 1), (json!(5), 5)] {
