@@ -180,7 +180,7 @@ impl Sessions {
             self.journals.counters().torn_tails.add(1);
             tracing::warn!(session = %hash, torn_bytes, "an unfinished write was cut off a journal");
         }
-        let session = Session::replay(records).map_err(fail)?;
+        let session = Session::replay(records).map_err(|error| fail(error.to_string()))?;
         self.journals.counters().reloads.add(1);
         let journal = Journal::new(&self.journals, hash, bytes);
         let cell = SessionCell::new(session, journal, self.journals.plane.now().mono_ms);

@@ -229,7 +229,7 @@ fn check_refusal(options: SessionOptions, request: &str, status: u16, code: &str
 fn what_cannot_be_served_is_refused() {
     let plain = SessionOptions::default;
     check_refusal(plain(), "{\"messages\": [", 400, "bad_json", "");
-    check_refusal(plain(), r#"{"model": "m"}"#, 400, "bad_request", "messages");
+    check_refusal(plain(), r#"{"model": "m"}"#, 400, "bad_request", "message is needed");
     let long = chat(json!([{"role": "user", "content": "x y z ".repeat(9_000)}])).to_string();
     check_refusal(plain(), &long, 400, "context_length_exceeded", "maximum context length");
     let huge = "x".repeat(100_001);
