@@ -14,7 +14,7 @@ use rollgate_pipeline::exchange::Gatehouse;
 use rollgate_pipeline::id::ShardCount;
 use rollgate_pipeline::limits::Limits;
 use rollgate_pipeline::record::{Frames, Record, SessionOptions, Tail};
-use rollgate_pipeline::render::{Model, test_model};
+use rollgate_pipeline::render::{Model, sample_model::test_model};
 use rollgate_shards::{
     Created, DriverChoice, Durability, EngineTarget, Gate, GateConfig, ShardStats,
 };
