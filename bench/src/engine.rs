@@ -32,8 +32,8 @@ use rollgate_pipeline::render::Model;
 
 pub use ledger::{EngineStats, RecordedCall};
 pub use script::{
-    Script, ScriptError, ScriptedCall, ScriptedFault, ScriptedReply, When, parse_script,
-    read_script,
+    SCRIPT_HELP, Script, ScriptError, ScriptedCall, ScriptedFault, ScriptedReply, When,
+    parse_script, read_script,
 };
 
 use ledger::Ledger;

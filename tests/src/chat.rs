@@ -86,7 +86,8 @@ impl Chat {
 
     /// Sends the conversation: status and body, nothing kept.
     pub fn post(&self) -> (u16, Value) {
-        let (status, text) = send("POST", &self.url, Some(&self.key), Some(&self.body().to_string()));
+        let (status, text) =
+            send("POST", &self.url, Some(&self.key), Some(&self.body().to_string()));
         let body = serde_json::from_str(&text);
         (status, body.unwrap_or_else(|error| panic!("{status}: {error}: {text}")))
     }

@@ -88,7 +88,8 @@ impl Gate {
     /// Starts a gateway whose state lies in `directory`.
     pub fn start(directory: &Path, settings: &Settings) -> Self {
         let file = directory.join("node.toml");
-        std::fs::write(&file, settings.to_toml(directory)).expect("the configuration can be written");
+        std::fs::write(&file, settings.to_toml(directory))
+            .expect("the configuration can be written");
         let mut command = program::command(directory);
         command.args(["serve", "--json", "-c"]).arg(&file);
         let mut process = Process::start("serve", command, directory);
@@ -150,7 +151,8 @@ impl Gate {
     pub fn ok(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
         let (status, text) = self.call(method, path, body);
         assert!((200..300).contains(&status), "{method} {path}: {status} {text}");
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{method} {path}: {error}: {text}"))
+        serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("{method} {path}: {error}: {text}"))
     }
 
     /// A call of the control port: status and body.

@@ -25,7 +25,8 @@ impl Process {
         let file = |path: &Path| File::create(path).expect("a log file can be made");
         command.process_group(0).stdout(file(&stdout)).stderr(file(&stderr));
         command.stdin(std::process::Stdio::null());
-        let child = command.spawn().unwrap_or_else(|error| panic!("{what} does not start: {error}"));
+        let child =
+            command.spawn().unwrap_or_else(|error| panic!("{what} does not start: {error}"));
         Self { child, stdout, stderr, what }
     }
 
@@ -41,7 +42,8 @@ impl Process {
             let late = begun.elapsed() > limit;
             if ended.is_some() || late {
                 let what = self.what;
-                let why = ended.map_or_else(|| format!("not ready in {limit:?}"), |s| s.to_string());
+                let why =
+                    ended.map_or_else(|| format!("not ready in {limit:?}"), |s| s.to_string());
                 panic!("{what}: {why}\n{}", self.logs());
             }
             std::thread::sleep(Duration::from_millis(20));

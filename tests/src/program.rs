@@ -35,7 +35,8 @@ fn build() -> PathBuf {
     let lines = built.stdout.split(|byte| *byte == b'\n');
     let messages = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let mut programs = messages.filter_map(|message| {
-        (message["target"]["name"] == "rollgate").then(|| message["executable"].as_str().map(PathBuf::from))?
+        (message["target"]["name"] == "rollgate")
+            .then(|| message["executable"].as_str().map(PathBuf::from))?
     });
     programs.next().expect("cargo says where the program lies")
 }

@@ -8,7 +8,8 @@ use rollgate_pipeline::sample::{Sample, columns_blake3};
 pub fn parse(text: &str) -> Vec<Sample> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let sample = |line: &str| {
-        serde_json::from_str(line).unwrap_or_else(|error| panic!("not a sample ({error}): {line:.400}"))
+        serde_json::from_str(line)
+            .unwrap_or_else(|error| panic!("not a sample ({error}): {line:.400}"))
     };
     lines.map(sample).collect()
 }
@@ -21,7 +22,8 @@ pub fn to_jsonl(samples: &[Sample]) -> String {
 
 /// The sample files of an out directory.
 pub fn files(out: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(out).unwrap_or_else(|error| panic!("{}: {error}", out.display()));
+    let entries =
+        std::fs::read_dir(out).unwrap_or_else(|error| panic!("{}: {error}", out.display()));
     let paths = entries.map(|entry| entry.expect("the directory can be read").path());
     let named = |path: &PathBuf| {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());

@@ -41,6 +41,14 @@ impl Thinking {
     }
 }
 
+/// A reply as ids.
+pub(super) struct Composed {
+    /// The ids that the tokenizer makes of the text.
+    pub(super) ids: Vec<TokenId>,
+    /// Where there is a token that can be said in two pieces.
+    pub(super) places: Vec<usize>,
+}
+
 /// Composes replies for one model.
 pub(super) struct Composer {
     /// Ids of plain tokens by their bytes.
@@ -61,7 +69,7 @@ impl Composer {
     }
 
     /// Ids of the reply as the tokenizer makes them. A reply that stops has its close token.
-    pub(super) fn canonical(
+    fn canonical(
         &self,
         model: &Model,
         reply: &ScriptedReply,
@@ -80,24 +88,31 @@ impl Composer {
         Ok(ids)
     }
 
-    /// Says up to `splits` tokens in two pieces of the same bytes, chosen by `draw`. `None` when no
-    /// token can be said otherwise.
+    /// The reply with the places where it can be said otherwise.
+    pub(super) fn composed(
+        &self,
+        model: &Model,
+        reply: &ScriptedReply,
+        thinking: Thinking,
+    ) -> Result<Composed, String> {
+        let ids = self.canonical(model, reply, thinking)?;
+        let places = (0..ids.len()).filter(|at| !self.pieces(model, ids[*at]).is_empty());
+        Ok(Composed { places: places.collect(), ids })
+    }
+
+    /// Says up to `splits` tokens in two pieces of the same bytes, chosen by `draw`.
     pub(super) fn split(
         &self,
         model: &Model,
-        ids: &[TokenId],
+        composed: &Composed,
         splits: u32,
         draw: u64,
-    ) -> Option<Vec<TokenId>> {
-        let mut places: Vec<usize> =
-            (0..ids.len()).filter(|at| !self.pieces(model, ids[*at]).is_empty()).collect();
+    ) -> Vec<TokenId> {
+        let mut places = composed.places.clone();
         places.sort_by_cached_key(|at| spread(draw ^ spread(*at as u64)));
         places.truncate(splits as usize);
-        if places.is_empty() {
-            return None;
-        }
-        let mut said = Vec::with_capacity(ids.len() + places.len());
-        for (at, id) in ids.iter().enumerate() {
+        let mut said = Vec::with_capacity(composed.ids.len() + places.len());
+        for (at, id) in composed.ids.iter().enumerate() {
             let pieces = if places.contains(&at) { self.pieces(model, *id) } else { Vec::new() };
             match pieces.len() {
                 0 => said.push(*id),
@@ -107,7 +122,7 @@ impl Composer {
                 }
             }
         }
-        Some(said)
+        said
     }
 
     /// The ways to say a plain token in two: none for markers and for single bytes.

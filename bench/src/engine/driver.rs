@@ -13,9 +13,14 @@ pub(super) fn run<T>(work: impl Future<Output = T>) -> io::Result<T> {
     match ring {
         Ok(mut runtime) => Ok(runtime.block_on(work)),
         Err(reason) => {
-            tracing::warn!(%reason, "the scripted engine cannot use io_uring: falling back to epoll");
-            let mut runtime = RuntimeBuilder::<LegacyDriver>::new().enable_timer().build()?;
-            Ok(runtime.block_on(work))
+            tracing::warn!(%reason, "no io_uring for the scripted engine: falling back to epoll");
+            epoll(work)
         }
     }
+}
+
+/// Runs `work` on this thread without io_uring.
+pub(super) fn epoll<T>(work: impl Future<Output = T>) -> io::Result<T> {
+    let mut runtime = RuntimeBuilder::<LegacyDriver>::new().enable_timer().build()?;
+    Ok(runtime.block_on(work))
 }

@@ -21,22 +21,18 @@ impl PrefixCache {
         Self { block_tokens: block_tokens.max(1) as usize, ends: HashSet::new() }
     }
 
-    /// How many ids of `prompt` need not be computed: whole blocks shared with an earlier call of
-    /// the same `salt`, never the last id, which has to be computed to sample the next.
-    pub(super) fn cached(&self, salt: &str, prompt: &[TokenId]) -> u32 {
+    /// Takes a call, and tells how many ids of its prompt need not be computed: whole blocks shared
+    /// with an earlier call of the same `salt`, never the last id, which has to be computed to
+    /// sample the next. Prompt and output are remembered.
+    pub(super) fn take(&mut self, salt: &str, prompt: &[TokenId], output: &[TokenId]) -> u32 {
         let most = prompt.len().saturating_sub(1) / self.block_tokens;
-        let known =
-            self.block_ends(salt, prompt).take(most).take_while(|end| self.ends.contains(end));
-        (known.count() * self.block_tokens) as u32
-    }
-
-    /// Remembers the ids of a call, prompt and output.
-    pub(super) fn remember(&mut self, salt: &str, ids: &[TokenId]) {
-        let ends: Vec<u64> = self.block_ends(salt, ids).collect();
+        let ends: Vec<u64> = self.block_ends(salt, &[prompt, output].concat()).collect();
+        let known = ends.iter().take(most).take_while(|end| self.ends.contains(end)).count();
         if self.ends.len() + ends.len() > BLOCKS {
             self.ends.clear();
         }
         self.ends.extend(ends);
+        (known * self.block_tokens) as u32
     }
 
     fn block_ends(&self, salt: &str, ids: &[TokenId]) -> impl Iterator<Item = u64> {
@@ -56,21 +52,19 @@ mod tests {
     fn whole_blocks_of_the_common_prefix_are_cached() {
         // Against the arithmetic: floor(min(common prefix, prompt - 1) / block) * block.
         for block in [1, 3, 16] {
-            let mut cache = PrefixCache::new(block);
-            let first: Vec<TokenId> = (0..50).collect();
-            assert_eq!(cache.cached("", &first), 0);
-            cache.remember("", &first);
             for common in 0..=50 {
                 for more in [0, 1, 20] {
+                    let mut cache = PrefixCache::new(block);
+                    let first: Vec<TokenId> = (0..50).collect();
+                    // The cut between prompt and output does not matter to later calls.
+                    assert_eq!(cache.take("", &first[..common], &first[common..]), 0);
                     let mut prompt = first[..common].to_vec();
                     prompt.extend((0..more).map(|n| 1000 + n));
                     let shared = common.min(prompt.len().saturating_sub(1)) as u32;
-                    assert_eq!(
-                        cache.cached("", &prompt),
-                        shared / block * block,
-                        "{common} {more}"
-                    );
-                    assert_eq!(cache.cached("other", &prompt), 0);
+                    assert_eq!(cache.take("other", &prompt, &[]), 0, "another salt");
+                    assert_eq!(cache.take("", &prompt, &[7]), shared / block * block);
+                    let again = (prompt.len() as u32).saturating_sub(1) / block * block;
+                    assert_eq!(cache.take("", &prompt, &[8]), again);
                 }
             }
         }

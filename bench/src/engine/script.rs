@@ -1,38 +1,6 @@
 //! What a scripted engine says: a JSON file, read strictly.
 //!
-//! ```json
-//! {
-//!   "replies": [
-//!     {"reasoning": "Look first.", "tool_calls": [{"name": "bash", "arguments": {"command": "ls"}}]},
-//!     {"content": "Done.", "non_canonical": 3},
-//!     {"match": {"prompt_contains": "compact", "turn": 0}, "content": "A summary.", "delay_ms": 50},
-//!     {"match": {"turn": 4}, "content": "x", "fault": {"status": 503}, "times": 2}
-//!   ],
-//!   "otherwise": {"content": "Nothing is left to do."},
-//!   "version_bumps": [[10, "v2"]],
-//!   "forgiving": false
-//! }
-//! ```
-//!
-//! **Which reply.** The first of `replies` whose `match` holds; else the n-th of those without a
-//! `match`, n being the number of assistant turns the prompt already has; else `otherwise`; else
-//! the call is answered with status 500. So the choice depends on the prompt alone.
-//!
-//! **A reply** has `reasoning`, `content` and `tool_calls` (`{"name", "arguments": {…}}`), or `raw`:
-//! text that is said as it is, in which markers such as `<tool_call>` are tokens. `finish` is `stop`
-//! (default: the turn-close token is sampled), `length` or `abort` (it is not). `non_canonical`
-//! (`true` for 2, or a number) says that many tokens in two pieces, so that the ids differ from the
-//! ids of the same text. `delay_ms` is waited before the answer; the call can be aborted meanwhile.
-//!
-//! **A fault** is one of `{"status": 503, "body": "text"}` (without `body`: the engine's own error
-//! body), `{"close_after_bytes": n}`, `{"stall_ms": n}` (half of the answer, silence, the rest),
-//! `{"bad_json": true}`, `{"wrong_lengths": true}`, `{"bad_id": true}`, `{"missing_logprobs": true}`.
-//! `times` limits it to the first calls that get this reply.
-//!
-//! **Weights.** `version_bumps` are pairs: after so many generation calls the weights have this label.
-//!
-//! **Forgiving** engines answer an id outside the vocabulary with an error instead of dying of it
-//! (SGLang's shape; vLLM's always answers).
+#![doc = include_str!("script/help.md")]
 
 mod demo;
 mod fault;
@@ -44,6 +12,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 pub use fault::ScriptedFault;
+
+/// How a script is written, for people.
+pub const SCRIPT_HELP: &str = include_str!("script/help.md");
 
 /// How many tokens `"non_canonical": true` says in two pieces.
 const SPLITS: u32 = 2;

@@ -1,5 +1,6 @@
 //! Connections: requests in, answers out, one after the other on each connection.
 
+use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use rollgate_pipeline::http::{BodyReader, BodyState, CONTINUE, RequestHead, read
 
 use super::answer::{Answer, Delivery};
 use super::ledger::add;
+use super::signal::Signal;
 use super::stage::Stage;
 use super::{Shape, sglang, vllm};
 
@@ -20,26 +22,28 @@ const BODY_BYTES: u64 = 256 << 20;
 const PIECE_BYTES: usize = 64 << 10;
 /// Wait after a connection that could not be accepted, as when descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+/// At the end: how often, and how long apart, it is looked whether all connections are gone.
+const LEAVE_LOOKS: u32 = 500;
+const LEAVE_PAUSE: Duration = Duration::from_millis(2);
 
-/// Accepts connections until the engine is stopped.
+/// Accepts connections until the engine is stopped; then drops what they were doing.
 pub(super) async fn serve(
     listener: std::net::TcpListener,
     stage: Rc<Stage>,
     shape: Shape,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
+    // epoll needs sockets that never block; io_uring waits only on those that do.
+    listener.set_nonblocking(monoio::utils::is_legacy())?;
     let listener = TcpListener::from_std(listener)?;
+    let crowd = Rc::new(Crowd::default());
     ready();
     loop {
         monoio::select! {
-            () = stage.ledger.stop.wait() => return Ok(()),
+            () = stage.ledger.stop.wait() => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let stage = Rc::clone(&stage);
-                    monoio::spawn(async move {
-                        // A connection that breaks is its caller's end of the call.
-                        let _ = converse(stream, &stage, shape).await;
-                    });
+                    monoio::spawn(attend(stream, Rc::clone(&stage), shape, Rc::clone(&crowd)));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the scripted engine cannot accept a connection");
@@ -47,6 +51,47 @@ pub(super) async fn serve(
                 }
             },
         }
+    }
+    drop(listener);
+    crowd.dismiss().await;
+    Ok(())
+}
+
+async fn attend(stream: TcpStream, stage: Rc<Stage>, shape: Shape, crowd: Rc<Crowd>) {
+    let leave = crowd.enter();
+    monoio::select! {
+        () = leave.wait() => {}
+        // A connection that breaks is its caller's end of the call.
+        _ = converse(stream, &stage, shape) => {}
+    }
+    crowd.left(&leave);
+}
+
+/// The connections there are, each with the switch that ends it. The runtime does not drop tasks
+/// when it ends, so they are told to go.
+#[derive(Default)]
+struct Crowd(RefCell<Vec<Rc<Signal>>>);
+
+impl Crowd {
+    fn enter(&self) -> Rc<Signal> {
+        let leave = Rc::new(Signal::default());
+        self.0.borrow_mut().push(Rc::clone(&leave));
+        leave
+    }
+
+    fn left(&self, gone: &Rc<Signal>) {
+        self.0.borrow_mut().retain(|leave| !Rc::ptr_eq(leave, gone));
+    }
+
+    async fn dismiss(&self) {
+        self.0.borrow().iter().for_each(|leave| leave.raise());
+        for _ in 0..LEAVE_LOOKS {
+            if self.0.borrow().is_empty() {
+                return;
+            }
+            monoio::time::sleep(LEAVE_PAUSE).await;
+        }
+        tracing::warn!("the scripted engine ended before its connections did");
     }
 }
 

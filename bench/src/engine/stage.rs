@@ -11,7 +11,7 @@ use rollgate_pipeline::render::{ControlText, Model};
 use rollgate_pipeline::turn::Finish;
 
 use super::EngineConfig;
-use super::compose::{Composer, Thinking};
+use super::compose::{Composed, Composer, Thinking};
 use super::ledger::{Ledger, RecordedCall, add};
 use super::prefix::PrefixCache;
 use super::score::Context;
@@ -59,8 +59,8 @@ pub(super) struct Stage {
     composer: Composer,
     /// Ids that open an assistant turn.
     opening: Vec<TokenId>,
-    /// Canonical ids by place of the reply and state of reasoning.
-    composed: HashMap<(usize, Thinking), Vec<TokenId>>,
+    /// By place of the reply and state of reasoning.
+    composed: HashMap<(usize, Thinking), Composed>,
     /// How often each reply was given.
     given: RefCell<Vec<u32>>,
     cache: RefCell<PrefixCache>,
@@ -80,9 +80,8 @@ impl Stage {
             given = place + 1;
             for thinking in Thinking::ALL {
                 let sense = |reason| ScriptError::Sense { at: at.clone(), reason };
-                let ids = composer.canonical(&model, reply, thinking).map_err(sense)?;
-                let splits = reply.non_canonical;
-                if splits > 0 && composer.split(&model, &ids, splits, 0).is_none() {
+                let ids = composer.composed(&model, reply, thinking).map_err(sense)?;
+                if reply.non_canonical > 0 && ids.places.is_empty() {
                     return Err(sense("no token of it can be said in two pieces".to_owned()));
                 }
                 composed.insert((place, thinking), ids);
@@ -119,7 +118,8 @@ impl Stage {
         let version = self.version_now().to_owned();
         self.calls.set(self.calls.get() + 1);
         let fault = self.fault_now(place, reply);
-        let mut ids = self.ids(place, reply, &ask.prompt);
+        let context = Context::new(self.seed).over(&ask.prompt);
+        let mut ids = self.ids(place, reply, ask, context);
         let (mut finish, mut stopped_by) = self.cut(reply, ask, &mut ids);
         if let Some(share) = self.wait(ask, reply.delay_ms).await {
             add(&counters.aborted, 1);
@@ -128,7 +128,7 @@ impl Stage {
         }
         let cached = self.cache(ask, &ids);
         add(&counters.cached_tokens, u64::from(cached));
-        let logprobs = self.score(&ask.prompt, &ids);
+        let logprobs = score(context, &ids);
         self.ledger.keep(RecordedCall {
             request_id: ask.request_id.clone(),
             prompt: ask.prompt.clone(),
@@ -144,7 +144,7 @@ impl Stage {
     /// Log-probabilities of the prompt's ids; the first has none.
     pub(super) fn score_prompt(&self, prompt: &[TokenId]) -> Vec<f32> {
         match prompt.split_first() {
-            Some((first, rest)) => self.score(&[*first], rest),
+            Some((first, rest)) => score(Context::new(self.seed).then(*first), rest),
             None => Vec::new(),
         }
     }
@@ -205,15 +205,23 @@ impl Stage {
         Some(fault)
     }
 
-    fn ids(&self, place: usize, reply: &ScriptedReply, prompt: &[TokenId]) -> Vec<TokenId> {
-        let thinking = Thinking::of(&self.model, prompt, &self.opening);
-        let canonical = self.composed.get(&(place, thinking)).map_or(&[][..], Vec::as_slice);
-        if reply.non_canonical == 0 {
-            return canonical.to_vec();
+    fn ids(
+        &self,
+        place: usize,
+        reply: &ScriptedReply,
+        ask: &Ask,
+        context: Context,
+    ) -> Vec<TokenId> {
+        let thinking = Thinking::of(&self.model, &ask.prompt, &self.opening);
+        match self.composed.get(&(place, thinking)) {
+            Some(composed) if reply.non_canonical > 0 => {
+                let draw = context.number();
+                self.composer.split(&self.model, composed, reply.non_canonical, draw)
+            }
+            Some(composed) => composed.ids.clone(),
+            // Every reply was composed at the start.
+            None => Vec::new(),
         }
-        let draw = Context::new(self.seed).over(prompt).number();
-        let split = self.composer.split(&self.model, canonical, reply.non_canonical, draw);
-        split.unwrap_or_else(|| canonical.to_vec())
     }
 
     /// Ends the ids where a stop token, a stop text or the budget ends them.
@@ -269,20 +277,8 @@ impl Stage {
     }
 
     fn cache(&self, ask: &Ask, ids: &[TokenId]) -> u32 {
-        let mut cache = self.cache.borrow_mut();
-        let cached = if ask.scores_prompt { 0 } else { cache.cached(&ask.salt, &ask.prompt) };
-        cache.remember(&ask.salt, &[&ask.prompt, ids].concat());
-        cached
-    }
-
-    fn score(&self, before: &[TokenId], ids: &[TokenId]) -> Vec<f32> {
-        let mut context = Context::new(self.seed).over(before);
-        let logprobs = ids.iter().map(|id| {
-            let logprob = context.logprob(*id);
-            context = context.then(*id);
-            logprob
-        });
-        logprobs.collect()
+        let cached = self.cache.borrow_mut().take(&ask.salt, &ask.prompt, ids);
+        if ask.scores_prompt { 0 } else { cached }
     }
 
     /// Puts a fault on what was sampled, where the fault is one of numbers.
@@ -299,4 +295,14 @@ impl Stage {
             _ => {}
         }
     }
+}
+
+/// Log-probabilities of ids that follow a context.
+fn score(mut context: Context, ids: &[TokenId]) -> Vec<f32> {
+    let logprobs = ids.iter().map(|id| {
+        let logprob = context.logprob(*id);
+        context = context.then(*id);
+        logprob
+    });
+    logprobs.collect()
 }

@@ -7,6 +7,7 @@ mod sampling;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -17,7 +18,9 @@ use rollgate_pipeline::render::{ControlText, Model, ModelFiles};
 use rollgate_pipeline::turn::{Generated, Message, Role, Sampling};
 use serde_json::{Map, Value, json};
 
-use super::{EngineConfig, EngineHandle, Shape, parse_script, start};
+use super::ledger::Ledger;
+use super::stage::Stage;
+use super::{EngineConfig, EngineHandle, Shape, driver, listen, parse_script, serve, start};
 
 const KINDS: [EngineKind; 3] = [EngineKind::Vllm, EngineKind::VllmCompletions, EngineKind::Sglang];
 
@@ -211,4 +214,20 @@ fn an_address_in_use_is_said() {
     let config = EngineConfig { listen: first.addr(), ..EngineConfig::new(model()) };
     let message = start(config).err().unwrap().to_string();
     assert!(message.contains(&first.addr().to_string()), "{message}");
+}
+
+#[test]
+fn it_works_without_io_uring() {
+    let (listener, addr) = listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let ledger = Arc::new(Ledger::default());
+    let of_thread = Arc::clone(&ledger);
+    let thread = std::thread::spawn(move || {
+        let stage = Rc::new(Stage::new(EngineConfig::new(model()), of_thread).unwrap());
+        driver::epoll(serve::serve(listener, stage, Shape::Vllm, || {}))
+    });
+    let _idle = TcpStream::connect(addr).unwrap();
+    assert_eq!(status_and_body(&exchange(addr, "GET", "/health", b"")).0, 200);
+    ledger.stop.raise();
+    assert!(thread.join().unwrap().unwrap().is_ok());
+    assert!(TcpStream::connect(addr).is_err());
 }

@@ -14,6 +14,8 @@ use rollgate_pipeline::turn::Sampling;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub(crate) use parse::{LIMITS as LIMIT_KEYS, SAMPLING as SAMPLING_KEYS, within as keys_within};
+
 /// A task.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

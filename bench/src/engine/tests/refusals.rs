@@ -71,7 +71,10 @@ fn vllm_refuses_in_its_own_shape() {
 
 #[test]
 fn sglang_refuses_in_its_own_shape() {
-    let call = |length: usize, params: Value| json!({"input_ids": vec![5; length], "sampling_params": params});
+    let call = |length: usize, params: Value| {
+        let ids = vec![5; length];
+        json!({"input_ids": ids, "sampling_params": params})
+    };
     let check = |body: Value, pointer: &str, expected: &str| {
         check(EngineKind::Sglang, "/generate", body, 400, pointer, expected);
     };

@@ -1,9 +1,10 @@
 //! Which reply is given, and how it is said.
 
+use rollgate_pipeline::parse;
+use rollgate_pipeline::render::PriorTail;
 use rollgate_pipeline::turn::Finish;
 
 use super::*;
-use crate::engine::Script;
 
 const OPEN: &str = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
 
@@ -43,8 +44,9 @@ fn check_said(reply: Value, prompt: &str, expected: &str) {
 fn replies_follow_the_grammar_and_the_prompt() {
     let calls =
         json!([{"name": "bash", "arguments": {"command": "ls\n", "n": [1, true]}}, {"name": "x"}]);
-    let said = "<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"command\": \"ls\\n\", \"n\": [1, true]}}\n\
-                </tool_call>\n<tool_call>\n{\"name\": \"x\", \"arguments\": {}}\n</tool_call><|im_end|>";
+    let said = "<tool_call>\n{\"name\": \"bash\", \"arguments\": \
+                {\"command\": \"ls\\n\", \"n\": [1, true]}}\n</tool_call>\n\
+                <tool_call>\n{\"name\": \"x\", \"arguments\": {}}\n</tool_call><|im_end|>";
     check_said(json!({"tool_calls": calls}), OPEN, said);
     check_said(json!({"content": "Ok.", "tool_calls": calls}), OPEN, &format!("Ok.\n{said}"));
     check_said(json!({"content": "Ok.", "finish": "length"}), OPEN, "Ok.");
@@ -70,7 +72,7 @@ fn a_reply_is_chosen_by_match_then_by_turn_then_otherwise() {
     let script = json!({
         "replies": [
             {"content": "first"},
-            {"content": "of turn 1 with squares", "match": {"turn": 1, "prompt_contains": "squares"}},
+            {"content": "matched", "match": {"turn": 1, "prompt_contains": "squares"}},
             {"content": "second"},
             {"content": "third"},
             {"content": "never", "match": {"prompt_contains": "circles"}},
@@ -82,7 +84,7 @@ fn a_reply_is_chosen_by_match_then_by_turn_then_otherwise() {
     // In any order: the choice depends on the prompt alone.
     assert_eq!(said(2), "third<|im_end|>");
     assert_eq!(said(0), "first<|im_end|>");
-    assert_eq!(said(1), "of turn 1 with squares<|im_end|>");
+    assert_eq!(said(1), "matched<|im_end|>");
     assert_eq!(said(0), "first<|im_end|>");
     assert_eq!(said(3), "otherwise<|im_end|>");
     let other = ids("<|im_start|>assistant\na<|im_end|>\n<|im_start|>assistant\n");
@@ -93,7 +95,8 @@ fn a_reply_is_chosen_by_match_then_by_turn_then_otherwise() {
 fn non_canonical_ids_differ_and_say_the_same() {
     let reply = |splits: Value| {
         json!({"otherwise": {"reasoning": "The file exists already.", "content": "Run the test ✓.",
-            "tool_calls": [{"name": "bash", "arguments": {"command": "ls"}}], "non_canonical": splits}})
+            "tool_calls": [{"name": "bash", "arguments": {"command": "ls"}}],
+            "non_canonical": splits}})
     };
     let canonical = engine(EngineKind::Vllm, reply(json!(false)));
     for (splits, count) in [(json!(true), 2), (json!(1), 1), (json!(5), 5)] {
@@ -113,7 +116,8 @@ fn non_canonical_ids_differ_and_say_the_same() {
 
 #[test]
 fn what_cannot_be_said_in_two_pieces_is_refused_at_the_start() {
-    let script = parse_script(r#"{"otherwise": {"content": "✓", "non_canonical": true}}"#).unwrap();
+    let script =
+        parse_script(r#"{"otherwise": {"content": "Done.", "non_canonical": true}}"#).unwrap();
     assert!(start(EngineConfig { script, ..EngineConfig::new(model()) }).is_ok());
     let script = parse_script(r#"{"otherwise": {"raw": "<think>", "non_canonical": 1}}"#).unwrap();
     let error = start(EngineConfig { script, ..EngineConfig::new(model()) }).err().unwrap();
@@ -143,28 +147,46 @@ fn weights_change_after_so_many_calls() {
     }
 }
 
-/// Plays the demo against a real shell in an empty directory.
+/// Plays the demo as a gateway and an agent would, with a real shell in an empty directory.
 #[test]
 fn the_demo_episode_works() {
     let directory = tempfile::tempdir().unwrap();
-    let mut last = String::new();
-    for reply in &Script::demo().replies {
-        for call in &reply.tool_calls {
-            let command = call.arguments["command"].as_str().unwrap();
-            let output = std::process::Command::new("sh")
-                .args(["-c", command])
-                .current_dir(directory.path())
-                .output()
-                .unwrap();
-            assert!(output.status.success(), "{command}: {output:?}");
-            last = String::from_utf8(output.stdout).unwrap();
-        }
-    }
-    assert_eq!(last, "ok: the squares add up to 385\n");
     let engine = start(EngineConfig::new(model())).unwrap();
-    for turns in 0..5 {
-        let said = text(&plain(EngineKind::Vllm, &engine, &prompt(turns)).ids);
-        assert_eq!(said.matches("<tool_call>").count(), usize::from(turns < 3), "{said}");
-        assert!(said.starts_with("<think>\n") && said.ends_with("<|im_end|>"), "{said}");
+    let parameters = json!({"type": "object", "properties": {"command": {"type": "string"}}});
+    let tools = [json!({"type": "function", "function":
+        {"name": "bash", "description": "Runs a command.", "parameters": parameters}})];
+    let asked = [Message::text(Role::User, "Write a script that prints squares.")];
+    let mut prompt = model().first(&asked, &tools, &Map::new()).unwrap();
+    let mut outputs = Vec::new();
+    loop {
+        let generated = plain(EngineKind::Vllm, &engine, &prompt);
+        assert_ne!(generated.ids, ids(&text(&generated.ids)), "every reply is non-canonical");
+        let parsed = parse::parse(&model(), &prompt, &generated.ids, None, &tools, "seed");
+        let reply = parsed.reply;
+        assert_eq!((reply.ill_formed, reply.remarks.len()), (false, 0), "{reply:?}");
+        assert!(reply.reasoning.is_some());
+        let Some(call) = reply.tool_calls.first() else { break };
+        let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
+        outputs.push(run(directory.path(), arguments["command"].as_str().unwrap()));
+        let result = [Message {
+            tool_call_id: Some(call.id.clone()),
+            ..Message::text(Role::Tool, outputs.last().unwrap().as_str())
+        }];
+        let tail = PriorTail { closed: true, reasoning_open: false };
+        let stretch = model().stretch(tail, &result, &tools, &Map::new()).unwrap();
+        prompt.extend(generated.ids.iter().chain(&stretch));
     }
+    assert_eq!(engine.requests(), 4);
+    let squares = "1\n4\n9\n16\n25\n36\n49\n64\n81\n100\n";
+    assert_eq!(outputs[1..], [squares, "ok: the squares add up to 385\n"]);
+    // Each prompt but the first was cached up to its last whole block.
+    let cached = engine.stats().cached_tokens;
+    assert!(cached > engine.stats().prompt_tokens / 2, "{cached}");
+}
+
+fn run(directory: &std::path::Path, command: &str) -> String {
+    let mut shell = std::process::Command::new("sh");
+    let output = shell.args(["-c", command]).current_dir(directory).output().unwrap();
+    assert!(output.status.success(), "{command}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }

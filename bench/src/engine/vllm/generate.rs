@@ -74,7 +74,8 @@ fn fits(stage: &Stage, length: usize, budgeted: bool) -> Result<(), Answer> {
             "Input length ({length}) exceeds model's maximum context length ({limit})."
         ))),
         (std::cmp::Ordering::Greater, true) => Err(bad(&format!(
-            "The decoder prompt (length {length}) is longer than the maximum model length of {limit}."
+            "The decoder prompt (length {length}) is longer than the maximum model \
+             length of {limit}."
         ))),
         (std::cmp::Ordering::Equal, _) => Err(bad(&format!(
             "The decoder prompt (length {length}) plus the number of requested output tokens \

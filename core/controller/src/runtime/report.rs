@@ -53,6 +53,11 @@ impl Report {
         }
     }
 
+    /// A try of which nothing is known but that it broke.
+    pub(crate) fn broken(reason: Reason) -> Self {
+        Self::begin("").halted(Halt::infra(reason))
+    }
+
     pub(super) fn halted(mut self, halt: Halt) -> Self {
         self.fail(halt);
         self

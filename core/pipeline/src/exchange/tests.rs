@@ -9,7 +9,8 @@ use crate::engine::EngineKind;
 use crate::id::{SessionHash, SessionId};
 use crate::limits::Limits;
 use crate::record::{Budget, Frames, Record, SessionOptions, TurnRecord};
-use crate::render::{ControlText, test_model};
+use crate::render::ControlText;
+use crate::render::sample_model::test_model;
 
 /// A gate with one session, driven by hand.
 struct Play {
@@ -49,12 +50,7 @@ impl Play {
         let now = Now { wall_ms: 1_700_000_000_000 + self.clock_ms, mono_ms: self.clock_ms };
         let random = u128::from(self.clock_ms) << 64 | 5;
         self.clock_ms += 1;
-        step(&mut Context {
-            gatehouse: &self.gatehouse,
-            session: &mut self.session,
-            now,
-            random,
-        })
+        step(&mut Context { gatehouse: &self.gatehouse, session: &mut self.session, now, random })
     }
 
     fn begin(&mut self, body: &str) -> (Exchange, Want) {
@@ -74,7 +70,9 @@ impl Play {
     /// Runs a request to its end; the engine samples this text and stops.
     fn ask(&mut self, request: &Value, sampled: &str) -> Seen {
         let (mut exchange, want) = self.begin(&request.to_string());
-        let Want::Engine(engine_request) = want else { return self.finish(&mut exchange, want, None) };
+        let Want::Engine(engine_request) = want else {
+            return self.finish(&mut exchange, want, None);
+        };
         let engine_body: Value = serde_json::from_slice(&engine_request.body.concat()).unwrap();
         let reply = self.engine_reply(sampled);
         let mut bytes = BytesMut::from(&reply[..]);
@@ -231,7 +229,7 @@ fn check_refusal(options: SessionOptions, request: &str, status: u16, code: &str
 fn what_cannot_be_served_is_refused() {
     let plain = SessionOptions::default;
     check_refusal(plain(), "{\"messages\": [", 400, "bad_json", "");
-    check_refusal(plain(), "{}", 400, "bad_request", "messages");
+    check_refusal(plain(), r#"{"model": "m"}"#, 400, "bad_request", "message is needed");
     let long = chat(json!([{"role": "user", "content": "x y z ".repeat(9_000)}])).to_string();
     check_refusal(plain(), &long, 400, "context_length_exceeded", "maximum context length");
     let huge = "x".repeat(100_001);
@@ -263,7 +261,8 @@ fn pinned_sampling_wins_and_both_are_recorded() {
 #[test]
 fn an_engine_that_contradicts_itself_records_nothing() {
     let mut play = Play::new(SessionOptions::default());
-    let (mut exchange, _) = play.begin(&chat(json!([{"role": "user", "content": "q"}])).to_string());
+    let (mut exchange, _) =
+        play.begin(&chat(json!([{"role": "user", "content": "q"}])).to_string());
     let reply = String::from_utf8(play.engine_reply("a<|im_end|>")).unwrap();
     let reply = reply.replacen("\"logprob\":-0.5", "\"logprob\":-0.x", 1);
     let mut bytes = BytesMut::from(reply.as_bytes());

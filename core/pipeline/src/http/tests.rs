@@ -9,8 +9,10 @@ use crate::limits::{HEAD_BYTES, HEADERS};
 
 const LIMIT_BYTES: u64 = 40;
 
-/// A reader under test: given the buffer and whether these are the last bytes, its verdict.
-type Reader<'a> = &'a dyn Fn() -> Box<dyn FnMut(&mut BytesMut, bool) -> Option<String>>;
+/// A reader at work: given the buffer and whether these are the last bytes, its verdict.
+type Steps = Box<dyn FnMut(&mut BytesMut, bool) -> Option<String>>;
+/// Makes a reader under test.
+type Reader<'a> = &'a dyn Fn() -> Steps;
 
 /// Feeds the pieces; the verdict, and what is left in the buffer at the end.
 fn feed<'a>(reader: Reader<'_>, pieces: impl Iterator<Item = &'a [u8]>) -> String {
@@ -48,7 +50,7 @@ fn told(fault: &Fault) -> Option<String> {
     Some(format!("Err {}: {}", fault.kind.label(), fault.message))
 }
 
-fn head_reader() -> Box<dyn FnMut(&mut BytesMut, bool) -> Option<String>> {
+fn head_reader() -> Steps {
     Box::new(|buf, _| match read_head(buf) {
         Err(fault) => told(&fault),
         Ok(head) => head.map(|head| {
@@ -63,7 +65,7 @@ fn head_reader() -> Box<dyn FnMut(&mut BytesMut, bool) -> Option<String>> {
     })
 }
 
-fn body_reader(framing: Framing) -> Box<dyn FnMut(&mut BytesMut, bool) -> Option<String>> {
+fn body_reader(framing: Framing) -> Steps {
     let mut reader = Some(BodyReader::new(framing, LIMIT_BYTES));
     Box::new(move |buf, _| match reader.as_mut()? {
         Err(fault) => told(fault),
@@ -78,7 +80,7 @@ fn body_reader(framing: Framing) -> Box<dyn FnMut(&mut BytesMut, bool) -> Option
     })
 }
 
-fn reply_reader() -> Box<dyn FnMut(&mut BytesMut, bool) -> Option<String>> {
+fn reply_reader() -> Steps {
     let mut reader = Some(ReplyReader::new(LIMIT_BYTES));
     Box::new(move |buf, eof| match reader.as_mut()?.read(buf, eof) {
         Err(fault) => told(&fault),
@@ -262,6 +264,29 @@ fn l05_bodies_over_the_limit_are_refused() {
     check_chunked("29\r\n", told);
     check_chunked("ffffffffffffffff\r\n", told);
     check_chunked(&format!("28\r\n{text}\r\n1\r\n"), told);
+}
+
+#[test]
+fn l05_large_bodies_are_read() {
+    let piece = [b'x'; 50_000];
+    let pieces = 400;
+    let bytes = (piece.len() * pieces) as u64;
+    for framing in [Framing::Length(bytes), Framing::Chunked] {
+        let mut reader = BodyReader::new(framing, bytes).unwrap();
+        let mut buf = BytesMut::new();
+        for _ in 0..pieces {
+            assert_eq!(reader.read(&mut buf), Ok(BodyState::More));
+            match framing {
+                Framing::Chunked => buf.extend_from_slice(&chunk(&piece)),
+                _ => buf.extend_from_slice(&piece),
+            }
+        }
+        if framing == Framing::Chunked {
+            buf.extend_from_slice(&last_chunk());
+        }
+        assert_eq!(reader.read(&mut buf), Ok(BodyState::Done));
+        assert_eq!(reader.into_bytes().len() as u64, bytes);
+    }
 }
 
 #[test]
@@ -456,7 +481,10 @@ proptest! {
     /// Any bytes: the same verdict however they are cut.
     #[test]
     fn noise_is_judged_alike(
-        noise in "(POST / HTTP/1\\.[01]\r\n)?([a-zT:\\-]{0,9}: ?[0-9a-z, \t]{0,4}\r?\n?){0,4}(\r\n)?[0-9a-f;\r\n]{0,9}",
+        noise in concat!(
+            "(POST / HTTP/1\\.[01]\r\n)?([a-zT:\\-]{0,9}: ?[0-9a-z, \t]{0,4}\r?\n?){0,4}",
+            "(\r\n)?[0-9a-f;\r\n]{0,9}",
+        ),
         step in 1_usize..9,
     ) {
         let bytes = noise.as_bytes();

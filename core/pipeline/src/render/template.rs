@@ -18,11 +18,15 @@ pub(super) struct Template {
 impl Template {
     /// Compiles. The error names the line.
     pub fn compile(source: &str) -> Result<Self, String> {
+        Self::with_fuel(source, limits::TEMPLATE_FUEL)
+    }
+
+    fn with_fuel(source: &str, fuel: u64) -> Result<Self, String> {
         let mut env = Environment::new();
         env.set_trim_blocks(true);
         env.set_lstrip_blocks(true);
         env.set_auto_escape_callback(|_| AutoEscape::None);
-        env.set_fuel(Some(limits::TEMPLATE_FUEL));
+        env.set_fuel(Some(fuel));
         python::install(&mut env);
         env.add_template_owned(NAME, without_generation_tags(source))
             .map_err(|error| describe(&error))?;
@@ -103,5 +107,69 @@ impl io::Write for Bounded {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use minijinja::context;
+
+    use super::*;
+
+    fn render(source: &str, variables: Value) -> Result<String, String> {
+        let template = Template::compile(source)?;
+        template.render(&variables).map_err(|fault| fault.message)
+    }
+
+    #[test]
+    fn h03_h04_templates_render_as_in_transformers() {
+        let stored = include_str!("../../tests/fixtures/python.json");
+        let cases: Vec<(String, String)> = serde_json::from_str(stored).unwrap();
+        let variables: serde_json::Value = serde_json::json!({
+            "d": {"k": null, "z": 1.5, "t": true},
+            "messages": [{"role": "user", "content": "hi"}],
+        });
+        let mut wrong = Vec::new();
+        for (source, expected) in cases {
+            let got = render(&source, Value::from_serialize(&variables));
+            if got.as_deref() != Ok(&expected) {
+                wrong.push(format!("{source}\n  python {expected:?}\n  here   {got:?}"));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn the_template_can_refuse() {
+        let source = "{% if true %}\n{{ raise_exception('roles must alternate') }}\n{% endif %}";
+        let reason = render(source, context!()).unwrap_err();
+        assert!(reason.contains("roles must alternate (line 2 of the template)"), "{reason}");
+    }
+
+    #[test]
+    fn h04_what_is_not_supported_is_named_with_its_line() {
+        let reason = render("{{ 'a' }}\n{{ 'a'.frobnicate() }}", context!()).unwrap_err();
+        assert!(reason.contains("frobnicate") && reason.contains("line 2"), "{reason}");
+        let reason = render("a\n{% nonsense %}", context!()).unwrap_err();
+        assert!(reason.contains("nonsense") && reason.contains("line 2"), "{reason}");
+    }
+
+    #[test]
+    fn the_time_is_an_input() {
+        let source = "{{ strftime_now('%d %b %Y') }}";
+        assert_eq!(render(source, context!(now => 951_782_400)).as_deref(), Ok("29 Feb 2000"));
+        let reason = render(source, context!()).unwrap_err();
+        assert!(reason.contains("`now`"), "{reason}");
+    }
+
+    #[test]
+    fn endless_templates_end() {
+        let source = "{% for a in range(9999) %}{% for b in range(9999) %}\
+                      {% set x = a %}{% endfor %}{% endfor %}";
+        let reason = Template::with_fuel(source, 100_000).unwrap().render(&context!()).unwrap_err();
+        assert!(reason.message.contains("TEMPLATE_FUEL"), "{reason}");
+        let source = "{% for a in range(9999) %}{{ text }}{% endfor %}";
+        let reason = render(source, context!(text => "x".repeat(1 << 20))).unwrap_err();
+        assert!(reason.contains("RENDER_BYTES"), "{reason}");
     }
 }

@@ -58,7 +58,10 @@ mod tests {
             Fault::new(FaultKind::ContextOverflow, "too long: \"120\" > 100").at("messages");
         assert_eq!(
             String::from_utf8(error(&fault)).unwrap(),
-            r#"{"error":{"message":"too long: \"120\" > 100","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#
+            concat!(
+                r#"{"error":{"message":"too long: \"120\" > 100","type":"invalid_request_error","#,
+                r#""param":"messages","code":"context_length_exceeded"}}"#
+            )
         );
     }
 

@@ -104,10 +104,21 @@ fn folded(stream: &str) -> Value {
 fn e06_a_completion_has_the_known_keys_only() {
     assert_eq!(
         json_of(&reply(None, "hi", &[]), Finish::Stop),
-        r#"{"id":"chatcmpl-7","object":"chat.completion","created":9,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":3,"total_tokens":8,"prompt_tokens_details":{"cached_tokens":4}}}"#
+        concat!(
+            r#"{"id":"chatcmpl-7","object":"chat.completion","created":9,"model":"m","#,
+            r#""choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"#,
+            r#""logprobs":null,"finish_reason":"stop"}],"#,
+            r#""usage":{"prompt_tokens":5,"completion_tokens":3,"total_tokens":8,"#,
+            r#""prompt_tokens_details":{"cached_tokens":4}}}"#
+        )
     );
     let with_call = json_of(&reply(Some("r"), "", &[("f", "{}")]), Finish::Stop);
-    let message = r#""message":{"role":"assistant","content":null,"reasoning_content":"r","tool_calls":[{"id":"c0","type":"function","function":{"name":"f","arguments":"{}"}}]},"logprobs":null,"finish_reason":"tool_calls"}"#;
+    let message = concat!(
+        r#""message":{"role":"assistant","content":null,"reasoning_content":"r","#,
+        r#""tool_calls":[{"id":"c0","type":"function","#,
+        r#""function":{"name":"f","arguments":"{}"}}]},"#,
+        r#""logprobs":null,"finish_reason":"tool_calls"}"#
+    );
     assert!(with_call.contains(message), "{with_call}");
     assert!(json_of(&reply(None, "", &[]), Finish::Stop).contains(r#""content":"""#));
 }
@@ -135,18 +146,18 @@ fn e01_e02_a_stream_is_complete() {
              \"finish_reason\":{finish}}}]}}\n\n"
         )
     };
+    let first = |index: usize, id: &str, name: &str| {
+        format!(
+            "{{\"tool_calls\":[{{\"index\":{index},\"id\":\"{id}\",\"type\":\"function\",\
+             \"function\":{{\"name\":\"{name}\",\"arguments\":\"\"}}}}]}}"
+        )
+    };
     let want = [
         chunk(r#"{"role":"assistant","content":null}"#, "null"),
         chunk(r#"{"reasoning_content":"r"}"#, "null"),
-        chunk(
-            r#"{"tool_calls":[{"index":0,"id":"c0","type":"function","function":{"name":"f","arguments":""}}]}"#,
-            "null",
-        ),
+        chunk(&first(0, "c0", "f"), "null"),
         chunk(r#"{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}"#, "null"),
-        chunk(
-            r#"{"tool_calls":[{"index":1,"id":"c1","type":"function","function":{"name":"g","arguments":""}}]}"#,
-            "null",
-        ),
+        chunk(&first(1, "c1", "g"), "null"),
         chunk("{}", "\"tool_calls\""),
         "data: [DONE]\n\n".to_owned(),
     ];

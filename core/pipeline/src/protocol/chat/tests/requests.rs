@@ -1,5 +1,6 @@
 //! What agents send.
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::fault::FaultKind;
@@ -143,15 +144,14 @@ fn e04_reasoning_is_read_under_either_name() {
 
 #[test]
 fn m05_tools_are_untouched_and_in_order() {
-    let tool = r#"{"type":"function","function":{"name":"f","parameters":{"z":{},"a":{},"m":1.0},"strict":null}}"#;
-    let body = |choice: &str| {
-        format!(
-            r#"{{"model":"m","messages":[{{"role":"user"}}],"tools":[{tool}],"tool_choice":{choice}}}"#
-        )
-    };
-    for choice in
-        ["null", "\"auto\"", "\"required\"", r#"{"type":"function","function":{"name":"f"}}"#]
-    {
+    let tool = concat!(
+        r#"{"type":"function","function":{"name":"f","#,
+        r#""parameters":{"z":{},"a":{},"m":1.0},"strict":null}}"#
+    );
+    let messages = r#""model":"m","messages":[{"role":"user"}]"#;
+    let body = |choice: &str| format!(r#"{{{messages},"tools":[{tool}],"tool_choice":{choice}}}"#);
+    let named = r#"{"type":"function","function":{"name":"f"}}"#;
+    for choice in ["null", "\"auto\"", "\"required\"", named] {
         let asked = Dialect::Chat.read(body(choice).as_bytes()).unwrap();
         assert_eq!(asked.tools.len(), 1);
         assert_eq!(asked.tools[0].to_string(), tool);
@@ -167,7 +167,8 @@ fn sampling_parameters_are_read() {
         "min_p": 0.1, "presence_penalty": -2, "frequency_penalty": 2, "seed": -3,
         "stop": "END", "stream": true, "stream_options": {"include_usage": true, "x": 1},
         "chat_template_kwargs": {"enable_thinking": false}, "n": 1, "unknown": {"a": [1]},
-        "logit_bias": {"5": 1}, "min_tokens": 2, "ignore_eos": true, "guided_json": {"type": "object"},
+        "logit_bias": {"5": 1}, "min_tokens": 2, "ignore_eos": true,
+        "guided_json": {"type": "object"},
         "sampling": {"extra": {"min_tokens": 3, "anything": null}},
     })));
     let extra = json!({"guided_json": {"type": "object"}, "logit_bias": {"5": 1}, "min_tokens": 3,
@@ -224,7 +225,12 @@ fn what_is_wrong_is_named_by_its_field() {
     for (more, param) in cases {
         check_bad(&with(more), param);
     }
+}
+
+#[test]
+fn what_is_wrong_in_a_message_is_named_by_its_field() {
     let user = json!({"role": "user", "content": "x"});
+    let bad_arguments = json!({"function": {"name": "f", "arguments": 5}});
     let cases = [
         (json!({"content": "x"}), "messages[1].role"),
         (json!({"role": "secret"}), "messages[1].role"),
@@ -243,7 +249,7 @@ fn what_is_wrong_is_named_by_its_field() {
             "messages[1].tool_calls[0].function.name",
         ),
         (
-            json!({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": 5}}]}),
+            json!({"role": "assistant", "tool_calls": [bad_arguments]}),
             "messages[1].tool_calls[0].function.arguments",
         ),
         (
@@ -270,5 +276,34 @@ fn m06_a_body_that_is_no_object_is_refused() {
         let fault = Dialect::Chat.read(body.as_bytes()).unwrap_err();
         assert_eq!(fault.kind, FaultKind::BadRequest, "{body}");
         assert!(!fault.message.contains("secret"), "{fault}");
+    }
+}
+
+proptest! {
+    /// A sound request with some bytes replaced is read or refused as the agent's fault.
+    #[test]
+    fn damaged_requests_are_read_or_refused(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let parts = json!([{"type": "text", "text": "\u{1f600}"}, {"type": "file"}]);
+        let body = with(json!({
+            "tools": [{"type": "function", "function": {"name": "f"}}],
+            "messages": [
+                {"role": "user", "content": parts},
+                {"role": "assistant", "reasoning": "r", "tool_calls": [
+                    {"id": "c", "function": {"name": "f", "arguments": {"a": [1, {"b": null}]}}},
+                ]},
+                {"role": "tool", "tool_call_id": "c", "content": "ok"},
+            ],
+            "stop": ["a"], "max_tokens": 5, "temperature": 0.5, "stream": true,
+        }));
+        let mut body = body.to_string().into_bytes();
+        for (place, byte) in damage {
+            let at = place.index(body.len());
+            body[at] = byte;
+        }
+        if let Err(fault) = Dialect::Chat.read(&body) {
+            prop_assert!(matches!(fault.kind, FaultKind::BadJson | FaultKind::BadRequest));
+        }
     }
 }

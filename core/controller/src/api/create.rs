@@ -1,0 +1,158 @@
+//! `POST /v1/sessions`.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
+use axum::http::StatusCode;
+use rollgate_pipeline::record::SessionOptions;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::Shared;
+use super::error::{ApiError, ErrorBody};
+use super::sessions::object;
+use crate::near::unknown_key;
+use crate::task::{LIMIT_KEYS, SAMPLING_KEYS, keys_within};
+
+const KEYS: [&str; 9] =
+    ["agent", "model", "history", "retention", "sampling", "limits", "scenes", "rules", "metadata"];
+
+/// What a new session is opened with. Every field may be left out.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "describes the body, which is read key by key for better messages")]
+pub(super) struct NewSession {
+    /// Name of the agent, for people and rules.
+    agent: Option<String>,
+    /// Must be the served model's name.
+    model: Option<String>,
+    /// Sampling parameters that win over the agent's.
+    #[schema(value_type = Object)]
+    sampling: Option<Value>,
+    /// `{turns?, tokens?}`: what the session may use up.
+    #[schema(value_type = Object)]
+    limits: Option<Value>,
+    /// Free data, echoed in samples.
+    #[schema(value_type = Object)]
+    metadata: Option<Value>,
+}
+
+/// A session that was opened.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Opened {
+    session_id: String,
+    /// Goes where the agent's API key goes. It is shown only here.
+    key: String,
+    base_url: Urls,
+    /// Sessions do not expire: `null`.
+    expires_at: Option<u64>,
+}
+
+/// Base URLs for agents.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Urls {
+    /// For clients of OpenAI's APIs.
+    openai: String,
+    /// For clients of Anthropic's API.
+    anthropic: String,
+}
+
+/// Opens a session.
+#[utoipa::path(
+    post, path = "/v1/sessions", tag = "sessions", security(("token" = [])),
+    request_body(content = Option<NewSession>, description = "May be empty"),
+    responses(
+        (status = 201, body = Opened),
+        (status = 400, body = ErrorBody),
+        (status = 401, body = ErrorBody),
+        (status = 503, body = ErrorBody),
+    )
+)]
+pub(super) async fn create(
+    State(shared): State<Shared>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<(StatusCode, Json<Opened>), ApiError> {
+    let options = options(object(body)?, &shared.model).map_err(ApiError::bad_request)?;
+    let created = shared.gate.create(options).await?;
+    let opened = Opened {
+        session_id: created.session_id.to_string(),
+        key: created.key.expose().to_owned(),
+        base_url: Urls {
+            openai: shared.urls.openai.clone(),
+            anthropic: shared.urls.anthropic.clone(),
+        },
+        expires_at: None,
+    };
+    Ok((StatusCode::CREATED, Json(opened)))
+}
+
+fn options(mut body: Map<String, Value>, model: &str) -> Result<SessionOptions, String> {
+    body.retain(|_, value| !value.is_null());
+    unknown_key(&body, &KEYS).map_or(Ok(()), Err)?;
+    keys_within(&body, "sampling", &SAMPLING_KEYS)?;
+    keys_within(&body, "limits", &LIMIT_KEYS)?;
+    for (key, default) in [("history", "sticky"), ("retention", "keep")] {
+        match body.shift_remove(key) {
+            Some(value) if value != default => {
+                return Err(format!("`{key}`: only `{default}` is built yet"));
+            }
+            _ => {}
+        }
+    }
+    for key in ["scenes", "rules"] {
+        let given = body.shift_remove(key);
+        if given.is_some_and(|value| {
+            value != Value::Object(Map::new()) && value != Value::Array(Vec::new())
+        }) {
+            return Err(format!("`{key}` is not built yet"));
+        }
+    }
+    match body.shift_remove("model") {
+        Some(Value::String(asked)) if asked == model => {}
+        Some(asked) => return Err(format!("`model`: {asked} is not served here; `{model}` is")),
+        None => {}
+    }
+    serde_json::from_value(Value::Object(body)).map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(body: &str, expected: Result<&str, &str>) {
+        let found = options(serde_json::from_str(body).unwrap(), "m");
+        let found = found.map(|options| serde_json::to_string(&options).unwrap());
+        match (&found, expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+            (Err(found), Err(expected)) => assert!(found.contains(expected), "{found}"),
+            _ => panic!("{found:?} is not {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn defaults_may_be_spelled_out() {
+        let empty = r#"{"sampling":{},"limits":{}}"#;
+        check("{}", Ok(empty));
+        let spelled = r#"{"history":"sticky","retention":"keep","scenes":{},"rules":[],
+            "model":"m","agent":null}"#;
+        check(spelled, Ok(empty));
+        check(
+            r#"{"agent":"a","limits":{"turns":3},"sampling":{"top_k":5},"metadata":{"x":[1]}}"#,
+            Ok(r#"{"agent":"a","sampling":{"top_k":5},"limits":{"turns":3},"metadata":{"x":[1]}}"#),
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_told_with_the_key() {
+        check(r#"{"agnet":"a"}"#, Err("did you mean `agent`?"));
+        check(r#"{"sampling":{"temprature":1}}"#, Err("did you mean `temperature`?"));
+        check(r#"{"limits":{"turn":1}}"#, Err("did you mean `turns`?"));
+        check(r#"{"history":"faithful"}"#, Err("`history`: only `sticky` is built yet"));
+        check(r#"{"retention":"template"}"#, Err("`retention`: only `keep` is built yet"));
+        check(r#"{"rules":["x"]}"#, Err("`rules` is not built yet"));
+        check(r#"{"model":"other"}"#, Err("\"other\" is not served here; `m` is"));
+        check(r#"{"limits":{"turns":-1}}"#, Err("invalid value"));
+    }
+}

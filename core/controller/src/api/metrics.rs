@@ -1,0 +1,93 @@
+//! `/metrics`: the data plane's counters as Prometheus text. The names are part of the contract.
+
+use std::fmt::Write;
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use rollgate_shards::ShardStats;
+
+use super::Shared;
+
+struct Metric {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    read: fn(&ShardStats) -> u64,
+}
+
+const fn counter(name: &'static str, help: &'static str, read: fn(&ShardStats) -> u64) -> Metric {
+    Metric { name, kind: "counter", help, read }
+}
+
+const fn gauge(name: &'static str, help: &'static str, read: fn(&ShardStats) -> u64) -> Metric {
+    Metric { name, kind: "gauge", help, read }
+}
+
+const METRICS: [Metric; 15] = [
+    counter("rollgate_exchanges_total", "Exchanges that ended.", |s| s.exchanges),
+    counter("rollgate_faults_total", "Exchanges that ended in a fault.", |s| s.faults),
+    counter("rollgate_handovers_out_total", "Connections handed to another shard.", |s| {
+        s.handovers_out
+    }),
+    counter("rollgate_handovers_in_total", "Connections taken from another shard.", |s| {
+        s.handovers_in
+    }),
+    gauge("rollgate_connections", "Open connections of agents.", |s| s.connections),
+    gauge("rollgate_sessions", "Sessions in memory.", |s| s.sessions),
+    gauge("rollgate_in_flight", "Exchanges in flight.", |s| s.in_flight),
+    counter("rollgate_journal_bytes_total", "Bytes written to journals.", |s| s.journal_bytes),
+    counter("rollgate_journal_failures_total", "Records that could not be written.", |s| {
+        s.journal_failures
+    }),
+    counter("rollgate_keepalives_total", "Signs of life sent to waiting agents.", |s| s.keepalives),
+    counter("rollgate_engine_calls_total", "Calls of engines.", |s| s.engine_calls),
+    counter("rollgate_engine_retries_total", "Calls of engines made again.", |s| s.engine_retries),
+    counter("rollgate_reloads_total", "Sessions loaded from their journal.", |s| s.reloads),
+    counter("rollgate_evictions_total", "Idle sessions dropped from memory.", |s| s.evictions),
+    counter("rollgate_torn_tails_total", "Unfinished journal ends that were cut.", |s| {
+        s.torn_tails
+    }),
+];
+
+/// Counters of every shard.
+#[utoipa::path(
+    get, path = "/metrics", tag = "node", security(("token" = [])),
+    responses((status = 200, content_type = "text/plain", body = String))
+)]
+pub(super) async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
+    let text = text(&shared.gate.stats());
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
+}
+
+fn text(shards: &[ShardStats]) -> String {
+    let mut text = String::new();
+    for Metric { name, kind, help, read } in &METRICS {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (shard, stats) in shards.iter().enumerate() {
+            let _ = writeln!(text, "{name}{{shard=\"{shard}\"}} {}", read(stats));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_counter_is_told_once_per_shard() {
+        let busy = ShardStats { exchanges: 7, torn_tails: 2, ..ShardStats::default() };
+        let text = text(&[ShardStats::default(), busy]);
+        for line in [
+            "# TYPE rollgate_exchanges_total counter",
+            "rollgate_exchanges_total{shard=\"0\"} 0",
+            "rollgate_exchanges_total{shard=\"1\"} 7",
+            "# TYPE rollgate_sessions gauge",
+            "rollgate_torn_tails_total{shard=\"1\"} 2",
+        ] {
+            assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line}");
+        }
+        assert_eq!(text.lines().count(), METRICS.len() * 4);
+    }
+}

@@ -1,0 +1,103 @@
+//! What a job came to.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::limits::FAILURES_TOLD;
+use crate::outcome::{Outcome, Reason};
+use crate::sink::AttemptLine;
+
+/// What a job came to. Attempts that an earlier run settled are in `settled_earlier` only.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Summary {
+    /// Attempts in all: tasks times n.
+    pub attempts: u64,
+    /// Of them, settled by an earlier run in the same directory.
+    pub settled_earlier: u64,
+    /// Attempts by outcome.
+    pub outcomes: BTreeMap<Outcome, u64>,
+    /// Attempts that were never started, because the job was stopped.
+    pub not_started: u64,
+    /// Tries that were made again.
+    pub retries: u64,
+    /// Attempts with a reward.
+    pub rewarded: u64,
+    /// Mean of their rewards.
+    pub mean_reward: Option<f64>,
+    /// Turns of all attempts.
+    pub turns: u64,
+    /// Ids sampled in all attempts.
+    pub sampled_tokens: u64,
+    /// Samples written.
+    pub samples: u64,
+    /// Reason codes of samples that are not clean, with counts.
+    pub unhealthy: BTreeMap<String, u64>,
+    /// Reason codes of attempts that did not go well, with counts.
+    pub reasons: BTreeMap<String, u64>,
+    /// Attempts that did not go well, the first ones.
+    pub failures: Vec<Failure>,
+    /// Why the job stopped by itself.
+    pub stopped: Option<String>,
+    #[serde(skip)]
+    reward_sum: f64,
+}
+
+/// An attempt that did not go well.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Failure {
+    /// `TASK_ID.ATTEMPT`.
+    pub attempt_id: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why.
+    pub reason: Option<Reason>,
+}
+
+impl Summary {
+    pub(super) fn add(&mut self, line: &AttemptLine) {
+        *self.outcomes.entry(line.outcome).or_default() += 1;
+        self.turns += u64::from(line.turns);
+        self.sampled_tokens += line.sampled_tokens;
+        self.samples += line.samples.len() as u64;
+        for (code, count) in &line.unhealthy {
+            *self.unhealthy.entry(code.clone()).or_default() += count;
+        }
+        if let Some(reward) = line.reward {
+            self.rewarded += 1;
+            self.reward_sum += reward;
+        }
+        if line.outcome == Outcome::Done {
+            return;
+        }
+        if let Some(reason) = &line.reason {
+            *self.reasons.entry(reason.code.clone()).or_default() += 1;
+        }
+        if self.failures.len() < FAILURES_TOLD {
+            self.failures.push(Failure {
+                attempt_id: line.attempt_id.clone(),
+                outcome: line.outcome,
+                reason: line.reason.clone(),
+            });
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Self {
+        self.mean_reward = (self.rewarded > 0).then(|| self.reward_sum / self.rewarded as f64);
+        self
+    }
+
+    /// How many attempts of this run ended so.
+    pub fn count(&self, outcome: Outcome) -> u64 {
+        self.outcomes.get(&outcome).copied().unwrap_or_default()
+    }
+
+    /// Whether every attempt is settled without a failure of verifier or infrastructure. That an
+    /// agent fails its task is a result, not a failure of the job.
+    pub fn all_well(&self) -> bool {
+        let bad = [Outcome::VerifierFailed, Outcome::InfraFailed, Outcome::Cancelled];
+        self.not_started == 0
+            && self.stopped.is_none()
+            && bad.iter().all(|outcome| self.count(*outcome) == 0)
+    }
+}
