@@ -94,7 +94,7 @@ pub(super) fn parse(
     if overrides.is_empty() {
         return Ok(raw);
     }
-    overrides.sort();
+    overrides.sort_by(|left, right| left.0.cmp(&right.0));
     let mut table: toml::Table =
         toml::from_str(text).map_err(|error| located(path, text, &error))?;
     for (variable, section, key, value) in overrides {
