@@ -71,7 +71,12 @@ fn malformed_json() {
         let call = |body| send("POST", &chat_url(stage), Some(&stage.session.key), Some(body));
         check_error(call("{\"model\": \"m\", \"messages\": [}"), 400, "bad_json", &[]);
         check_error(call(""), 400, "bad_json", &[]);
-        check_error(call("{\"model\": \"m\", \"messages\": 7}"), 400, "bad_request", &["messages"]);
+        check_error(
+            call("{\"model\": \"m\", \"messages\": 7}"),
+            400,
+            "bad_request",
+            &["integer `7`"],
+        );
     });
 }
 
@@ -103,7 +108,7 @@ fn an_unknown_path() {
             send("POST", &url, Some(key), Some("{}")),
             404,
             "unknown_path",
-            &["embeddings"],
+            &["chat/completions"],
         );
         check_error(send("POST", &url, None, Some("{}")), 404, "unknown_path", &[]);
         check_error(send("GET", &chat_url(stage), Some(key), None), 405, "wrong_method", &[]);
