@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Free space that a read is given at least.
 pub(crate) const READ_BYTES: usize = 16 << 10;
+/// Free space that a read is given at most when the one before filled its own.
+pub(crate) const MOST_READ_BYTES: usize = 256 << 10;
 /// Buffers that grew beyond this are given back between exchanges.
 pub(crate) const KEPT_BUFFER_BYTES: usize = 64 << 10;
 /// How often a waiting exchange may show a sign of life.
@@ -12,8 +14,6 @@ pub(crate) const TICK: Duration = Duration::from_millis(250);
 pub(crate) const SYNC: Duration = Duration::from_secs(1);
 /// How often a shard looks for idle sessions.
 pub(crate) const SWEEP: Duration = Duration::from_millis(1_000);
-/// Sessions looked at in one sweep before other tasks get their turn.
-pub(crate) const SWEEP_SESSIONS: usize = 1_024;
 /// Journal files kept open per shard.
 pub(crate) const OPEN_JOURNALS: usize = 256;
 /// Sessions that one shard loads at once.

@@ -28,7 +28,6 @@ struct Course<'a> {
     agent: &'a mut Connection,
     shard: Rc<Shard>,
     exchange: Exchange,
-    dialect: Dialect,
     _in_flight: InFlight,
     _seat: ExchangeSeat,
     stay: Stay,
@@ -83,7 +82,6 @@ pub(crate) async fn run(
         agent,
         shard,
         exchange,
-        dialect,
         _in_flight: in_flight,
         _seat: seat,
         stay,
@@ -94,8 +92,10 @@ pub(crate) async fn run(
     };
     match course.drive(want).await {
         Ok(_) if course.agent_gone => After::Gone,
-        Ok(true) => After::Again,
-        Ok(false) => After::Close,
+        Ok(true) if !course.shard.plane.draining() => After::Again,
+        // Its request was read: nothing is left behind that would reset the connection.
+        Ok(true) if course.agent.unread.is_empty() => After::Gone,
+        Ok(_) => After::Close,
         Err(Broken::NoBody(None)) => After::Gone,
         Err(Broken::NoBody(Some(fault))) => course.agent.refuse(dialect, &fault, false).await,
         Err(Broken::Panic) => {
@@ -151,7 +151,7 @@ impl Course<'_> {
                 Want::Agent(bytes) => self.agent(bytes).await?,
                 Want::Done { keep_alive } => {
                     self.release_engine();
-                    return Ok(keep_alive && !self.shard.plane.draining());
+                    return Ok(keep_alive);
                 }
             };
         }
@@ -287,11 +287,11 @@ impl Course<'_> {
     }
 
     async fn agent(&mut self, bytes: Bytes) -> Result<Want, Broken> {
-        self.to_agent(bytes).await;
+        self.show_agent(bytes).await;
         self.step(Exchange::written)
     }
 
-    async fn to_agent(&mut self, bytes: Bytes) {
+    async fn show_agent(&mut self, bytes: Bytes) {
         if self.agent_gone {
             return;
         }
@@ -312,7 +312,7 @@ impl Course<'_> {
                     let sign = self.exchange.tick(&self.shard.plane.gatehouse, now);
                     if let Some(bytes) = sign {
                         self.shard.counters().keepalives.add(1);
-                        self.to_agent(bytes).await;
+                        self.show_agent(bytes).await;
                     }
                 }
             }

@@ -5,6 +5,8 @@
 
 mod files;
 mod load;
+#[cfg(test)]
+mod tests;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -13,7 +15,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use futures_channel::oneshot;
@@ -141,7 +142,7 @@ async fn write_each(inner: &Inner, batch: &mut VecDeque<Waiting>) -> io::Result<
     while let Some(waiting) = batch.front() {
         let at = inner.durable_bytes.get();
         write_frame(inner, waiting.frame.clone(), at).await?;
-        inner.journals.plane.unsynced.store(true, Ordering::Release);
+        inner.journals.plane.leave_to_sync();
         inner.durable_bytes.set(at + waiting.frame.len() as u64);
         if let Some(waiting) = batch.pop_front() {
             // One who left does not need to know.

@@ -80,6 +80,14 @@ impl Plane {
         self.doors.iter().for_each(|door| door.waker.wake());
     }
 
+    /// Something was written that the next background sync has to cover.
+    pub(crate) fn leave_to_sync(&self) {
+        // Looked at first: shards do not take the line from each other for nothing.
+        if !self.unsynced.load(Ordering::Relaxed) {
+            self.unsynced.store(true, Ordering::Release);
+        }
+    }
+
     /// Where the session's journal lies.
     pub(crate) fn journal_path(&self, hash: SessionHash) -> PathBuf {
         let name = hash.to_string();

@@ -128,9 +128,12 @@ impl Pool {
         session: &SessionId,
         request: &EngineRequest,
     ) -> Result<Reply, NoReply> {
-        let permit = self.lanes[engine].permits.take().await;
+        // Waiting for its turn counts: an engine that is busy for that long is late, too.
+        let limit = Duration::from_millis(self.plane.limits().engine_ms);
+        let deadline = Instant::now() + limit;
+        let permit = within(limit, self.lanes[engine].permits.take()).await;
+        let permit = permit.ok_or(NoReply::Late)?;
         self.counters().engine_calls.add(1);
-        let deadline = Instant::now() + Duration::from_millis(self.plane.limits().engine_ms);
         let bytes = self.bytes(engine, session, request);
         let kept = self.lanes[engine].idle.borrow_mut().pop();
         if let Some(stream) = kept {

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::net::TcpListener;
+use std::net::{Shutdown, TcpListener};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::rc::Rc;
@@ -15,6 +15,7 @@ use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use monoio::net::TcpStream;
 use rollgate_pipeline::id::ShardIndex;
+use socket2::Socket as Socket2;
 
 use crate::bounds::{ACCEPT_PAUSE, COMMANDS_AT_ONCE, OPEN_JOURNALS, SWEEP};
 use crate::command::{Command, answer};
@@ -47,8 +48,11 @@ pub(crate) struct Shard {
 /// Lives until the drain is over.
 pub(crate) async fn run(plane: Arc<Plane>, index: ShardIndex, listener: TcpListener) {
     let shard = Shard::new(plane, index);
-    let listener = match monoio::net::TcpListener::from_std(listener) {
-        Ok(listener) => listener,
+    let opened = listener.try_clone().and_then(|closer| {
+        Ok((Socket2::from(closer), monoio::net::TcpListener::from_std(listener)?))
+    });
+    let (closer, listener) = match opened {
+        Ok(opened) => opened,
         Err(error) => {
             tracing::error!(%error, shard = index.0, "a listening socket cannot be used");
             shard.plane.begin_drain();
@@ -56,12 +60,14 @@ pub(crate) async fn run(plane: Arc<Plane>, index: ShardIndex, listener: TcpListe
         }
     };
     monoio::spawn(sweep(shard.clone()));
-    {
-        let accepting = pin!(accept(shard.clone(), listener));
-        let letting_in = pin!(let_in(shard.clone()));
-        // Only the drain ends this; dropping the listener closes it.
-        select(accepting, letting_in).await;
+    let accepting = monoio::spawn(accept(shard.clone(), listener));
+    let_in(shard.clone()).await;
+    // Ends the accept under way with an error, so that no connection is lost in between.
+    if let Err(error) = closer.shutdown(Shutdown::Both) {
+        tracing::warn!(%error, "a listening socket could not be closed");
     }
+    drop(closer);
+    accepting.await;
     shard.drain.ring();
     let limit = Duration::from_millis(shard.plane.limits().drain_ms);
     let finished = pin!(shard.ended.until(|| shard.tasks.get() == 0));
@@ -74,11 +80,12 @@ pub(crate) async fn run(plane: Arc<Plane>, index: ShardIndex, listener: TcpListe
     monoio::time::sleep(Duration::from_millis(5)).await;
 }
 
-/// Accepts agents' connections.
+/// Accepts agents' connections, until the listener is shut down for a drain.
 async fn accept(shard: Rc<Shard>, listener: monoio::net::TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => shard.serve(stream, BytesMut::new(), 0),
+            Err(_) if shard.plane.draining() => return,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
                 monoio::time::sleep(ACCEPT_PAUSE).await;

@@ -9,7 +9,7 @@ use monoio::buf::IoBufMut;
 use monoio::io::{AsyncReadRent, AsyncWriteRent};
 use monoio::net::TcpStream;
 
-use crate::bounds::READ_BYTES;
+use crate::bounds::{MOST_READ_BYTES, READ_BYTES};
 
 /// Reads once, appending to `buf`; 0 is the end. When dropped early, bytes may be lost: give up the
 /// stream then.
@@ -19,6 +19,10 @@ pub(crate) async fn read(stream: &mut TcpStream, buf: &mut BytesMut) -> io::Resu
     let (begin, end) = (space.len(), space.capacity());
     let (read, space) = stream.read(space.slice_mut(begin..end)).await;
     *buf = space.into_inner();
+    if matches!(read, Ok(read) if read == end - begin) {
+        // There is more: let the next read take more at once.
+        buf.reserve((2 * (end - begin)).min(MOST_READ_BYTES));
+    }
     read
 }
 

@@ -7,7 +7,7 @@ use rollgate_pipeline::limits::Limits;
 
 use crate::agent::{Agent, user};
 use crate::engine::{Act, Engine, wait};
-use crate::node::{Setting, block_on, create, eventually, model, on_both, total};
+use crate::node::{Setting, block_on, create, eventually, model, on_both, state_dir, total};
 
 /// An address where nothing listens.
 fn nowhere() -> std::net::SocketAddr {
@@ -17,7 +17,7 @@ fn nowhere() -> std::net::SocketAddr {
 #[test]
 fn an_engine_that_is_down_is_named_after_retries_in_time() {
     on_both(|driver| {
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let addr = nowhere();
         let gate = Setting::new(driver).start(state.path(), &[addr]);
         let made = create(&gate);
@@ -39,7 +39,7 @@ fn an_engine_that_is_down_is_named_after_retries_in_time() {
 fn another_engine_steps_in() {
     on_both(|driver| {
         let engine = Engine::start(model(), |_| Act::Say("x<|im_end|>"));
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let gate = Setting::new(driver).start(state.path(), &[nowhere(), engine.addr]);
         for _ in 0..6 {
             let made = create(&gate);
@@ -53,7 +53,7 @@ fn another_engine_steps_in() {
 fn l01_a_stale_connection_is_replaced_at_once_and_does_not_count() {
     on_both(|driver| {
         let engine = Engine::start(model(), |_| Act::SayAndClose("x<|im_end|>"));
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let gate = Setting::new(driver).with(state.path(), &engine);
         let made = create(&gate);
         let mut agent = Agent::connect(gate.agents_addr());
@@ -75,7 +75,7 @@ fn a_hang_up_before_any_byte_is_tried_again_and_one_after_is_not() {
             _ => Act::Half,
         };
         let engine = Engine::start(model(), script);
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let gate = Setting::new(driver).with(state.path(), &engine);
         let made = create(&gate);
         let mut agent = Agent::connect(gate.agents_addr());
@@ -93,7 +93,7 @@ fn an_engine_that_takes_too_long_is_a_timeout() {
     on_both(|driver| {
         let late = Act::Late(Duration::from_millis(1_500), "x<|im_end|>");
         let engine = Engine::start(model(), move |_| late.clone());
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let limits = Limits { engine_ms: 200, ..Limits::default() };
         let gate = Setting { limits, ..Setting::new(driver) }.with(state.path(), &engine);
         let made = create(&gate);
@@ -109,7 +109,7 @@ fn more_exchanges_than_a_shard_may_have_are_refused() {
     on_both(|driver| {
         let late = Act::Late(Duration::from_millis(300), "x<|im_end|>");
         let engine = Engine::start(model(), move |_| late.clone());
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let limits = Limits { exchanges_per_shard: 1, ..Limits::default() };
         let gate = Setting { limits, ..Setting::new(driver) }.with(state.path(), &engine);
         let made = create(&gate);

@@ -9,13 +9,15 @@ use serde_json::json;
 
 use crate::agent::{Agent, chat, user};
 use crate::engine::{Act, Engine, wait};
-use crate::node::{Setting, block_on, create, eventually, model, on_both, records, total};
+use crate::node::{
+    PANIC, Setting, block_on, create, eventually, model, on_both, records, state_dir, total,
+};
 
 #[test]
 fn an_exchange_is_recorded_and_answered() {
     on_both(|driver| {
         let engine = Engine::start(model(), |_| Act::Say("hello<|im_end|>"));
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let gate = Setting::new(driver).with(state.path(), &engine);
         let made = create(&gate);
         let mut agent = Agent::connect(gate.agents_addr());
@@ -30,6 +32,7 @@ fn an_exchange_is_recorded_and_answered() {
         let calls = engine.calls();
         assert!(calls[1].prompt.starts_with(&calls[0].prompt), "the prompt is extended");
         assert_eq!(calls[0].connection, calls[1].connection, "the engine's connection is kept");
+        assert_eq!(calls[0].path, "/inference/v1/generate");
         assert_eq!(calls[0].routing_key, made.session_id.to_string());
         let state = block_on(gate.describe(&made.session_id)).unwrap();
         assert_eq!((state.turns, state.segments), (2, 1));
@@ -42,7 +45,7 @@ fn an_exchange_is_recorded_and_answered() {
 #[test]
 fn what_is_no_call_of_a_session_is_answered_at_once() {
     on_both(|driver| {
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let gate = Setting::new(driver).start(state.path(), &[]);
         let mut agent = Agent::connect(gate.agents_addr());
         agent.send(
@@ -68,7 +71,7 @@ fn what_is_no_call_of_a_session_is_answered_at_once() {
 fn a_body_that_waits_for_a_word_gets_it() {
     on_both(|driver| {
         let engine = Engine::start(model(), |_| Act::Say("x<|im_end|>"));
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let gate = Setting::new(driver).with(state.path(), &engine);
         let made = create(&gate);
         let text = String::from_utf8(chat(&made.key, &user("q"), false)).unwrap();
@@ -90,7 +93,7 @@ fn a_stream_shows_signs_of_life_while_the_engine_works() {
     on_both(|driver| {
         let late = Act::Late(Duration::from_millis(900), "late<|im_end|>");
         let engine = Engine::start(model(), move |_| late.clone());
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let setting = Setting { keepalive_first_ms: 100, ..Setting::new(driver) };
         let gate = setting.with(state.path(), &engine);
         let made = create(&gate);
@@ -109,7 +112,7 @@ fn an_agent_that_leaves_does_not_undo_its_turn() {
     on_both(|driver| {
         let late = Act::Late(Duration::from_millis(200), "x<|im_end|>");
         let engine = Engine::start(model(), move |_| late.clone());
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let gate = Setting::new(driver).with(state.path(), &engine);
         let made = create(&gate);
         let mut agent = Agent::connect(gate.agents_addr());
@@ -127,7 +130,7 @@ fn closing_waits_then_seals_and_deleting_forgets() {
     on_both(|driver| {
         let late = Act::Late(Duration::from_millis(300), "x<|im_end|>");
         let engine = Engine::start(model(), move |_| late.clone());
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let gate = Setting::new(driver).with(state.path(), &engine);
         let made = create(&gate);
         let mut agent = Agent::connect(gate.agents_addr());
@@ -149,5 +152,24 @@ fn closing_waits_then_seals_and_deleting_forgets() {
         let gone = block_on(gate.describe(&made.session_id));
         assert!(matches!(gone, Err(CommandError::NoSession)));
         assert!(matches!(block_on(gate.delete(&made.session_id)), Err(CommandError::NoSession)));
+    });
+}
+
+#[test]
+fn a_panic_costs_one_exchange_and_the_session_comes_back_from_its_journal() {
+    on_both(|driver| {
+        let engine = Engine::start(model(), |_| Act::Say("x<|im_end|>"));
+        let state = state_dir();
+        let gate = Setting::new(driver).with(state.path(), &engine);
+        let made = create(&gate);
+        let mut agent = Agent::connect(gate.agents_addr());
+        assert_eq!(agent.ask(&made.key, &user("q")).status, 200);
+        let refused = agent.ask(&made.key, &user(PANIC));
+        assert_eq!((refused.status, refused.closes()), (500, true), "{refused:?}");
+        let mut agent = Agent::connect(gate.agents_addr());
+        assert_eq!(agent.ask(&made.key, &user("r")).status, 200);
+        assert_eq!(total(&gate, |s| s.reloads), 1);
+        eventually("nothing is in flight", || total(&gate, |s| s.in_flight) == 0);
+        assert_eq!(records(&gate.journal_path(&made.session_id)).len(), 3);
     });
 }

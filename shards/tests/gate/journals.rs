@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use crate::agent::{Agent, user};
 use crate::engine::{Act, Engine};
-use crate::node::{Setting, block_on, create, eventually, model, on_both, records, total};
+use crate::node::{
+    Setting, block_on, create, eventually, model, on_both, records, state_dir, total,
+};
 
 /// A conversation that goes on after one turn that answered `x`.
 fn second() -> Value {
@@ -24,7 +26,7 @@ fn second() -> Value {
 fn an_idle_session_leaves_memory_and_comes_back() {
     on_both(|driver| {
         let engine = Engine::start(model(), |_| Act::Say("x<|im_end|>"));
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let setting = Setting { idle_evict_ms: 10, ..Setting::new(driver) };
         let gate = setting.with(state.path(), &engine);
         let made = create(&gate);
@@ -42,7 +44,7 @@ fn an_idle_session_leaves_memory_and_comes_back() {
 
 fn check_restart(driver: DriverChoice, durability: Durability, torn: &[u8]) {
     let engine = Engine::start(model(), |_| Act::Say("x<|im_end|>"));
-    let state = tempfile::tempdir().unwrap();
+    let state = state_dir();
     let setting = Setting { durability, shards: 2, ..Setting::new(driver) };
     let gate = setting.with(state.path(), &engine);
     let made = create(&gate);
@@ -75,7 +77,7 @@ fn a_torn_tail_is_cut_and_counted() {
 fn damage_in_the_middle_is_refused_and_kept() {
     on_both(|driver| {
         let engine = Engine::start(model(), |_| Act::Say("x<|im_end|>"));
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let gate = Setting::new(driver).with(state.path(), &engine);
         let made = create(&gate);
         assert_eq!(Agent::connect(gate.agents_addr()).ask(&made.key, &user("q")).status, 200);
@@ -96,7 +98,7 @@ fn damage_in_the_middle_is_refused_and_kept() {
 fn a_session_is_loaded_once_however_many_ask() {
     on_both(|driver| {
         let engine = Engine::start(model(), |_| Act::Say("x<|im_end|>"));
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let gate = Setting::new(driver).with(state.path(), &engine);
         let made = create(&gate);
         block_on(gate.drain());

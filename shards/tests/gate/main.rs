@@ -1,5 +1,12 @@
 //! Whole exchanges through sockets, on both drivers, against a scripted engine.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "what surprises a test ends it, and a skipped driver is told"
+)]
+
 mod agent;
 mod engine;
 mod engines;

@@ -11,21 +11,64 @@ use std::time::{Duration, Instant};
 
 use rollgate_pipeline::engine::EngineKind;
 use rollgate_pipeline::exchange::Gatehouse;
-use rollgate_pipeline::id::ShardCount;
+use rollgate_pipeline::id::{ShardCount, TokenId};
 use rollgate_pipeline::limits::Limits;
 use rollgate_pipeline::record::{Frames, Record, SessionOptions, Tail};
-use rollgate_pipeline::render::{Model, sample_model::test_model};
+use rollgate_pipeline::render::{ControlText, Model, Tokenizer, sample_model::test_model};
 use rollgate_shards::{
     Created, DriverChoice, Durability, EngineTarget, Gate, GateConfig, ShardStats,
 };
+use tempfile::TempDir;
 
 use crate::engine::{Engine, wait};
 
-static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| Arc::new(test_model()));
+static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| {
+    let mut model = test_model();
+    model.tokenizer = Arc::new(Touchy(model.tokenizer.clone()));
+    Arc::new(model)
+});
+
+/// Text that makes a step of an exchange panic.
+pub const PANIC: &str = "please panic";
+
+/// A tokenizer with a bug.
+struct Touchy(Arc<dyn Tokenizer>);
+
+impl Tokenizer for Touchy {
+    fn encode(
+        &self,
+        text: &str,
+        control: ControlText,
+        out: &mut Vec<TokenId>,
+    ) -> Result<(), String> {
+        assert!(!text.contains(PANIC), "as asked");
+        self.0.encode(text, control, out)
+    }
+
+    fn bytes_of(&self, id: TokenId) -> Option<&[u8]> {
+        self.0.bytes_of(id)
+    }
+
+    fn added(&self, text: &str) -> Option<TokenId> {
+        self.0.added(text)
+    }
+
+    fn size(&self) -> u32 {
+        self.0.size()
+    }
+}
 
 /// The model that nodes serve and engines sample from.
 pub fn model() -> Arc<Model> {
     MODEL.clone()
+}
+
+/// A state directory that lives as long as the test, in memory where that is possible: a sync of a
+/// busy disk would be waited for.
+pub fn state_dir() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    tempfile::tempdir_in(parent).unwrap()
 }
 
 /// What a test may set.
@@ -84,7 +127,7 @@ impl Setting {
 pub fn on_both(test: impl Fn(DriverChoice)) {
     test(DriverChoice::Epoll);
     static URING: LazyLock<bool> = LazyLock::new(|| {
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let gate = Setting::new(DriverChoice::Auto).start(state.path(), &[]);
         gate.driver() == rollgate_shards::Driver::Uring
     });

@@ -10,7 +10,9 @@ use rollgate_shards::{CommandError, Created, Gate};
 
 use crate::agent::{Agent, chat, user};
 use crate::engine::{Act, Engine};
-use crate::node::{Setting, block_on, create, eventually, model, on_both, records, total};
+use crate::node::{
+    Setting, block_on, create, eventually, model, on_both, records, state_dir, total,
+};
 
 fn owner(id: &SessionId) -> u16 {
     id.hash().bucket().owner(ShardCount(2)).0
@@ -32,7 +34,7 @@ fn one_each(gate: &Gate) -> [Created; 2] {
 fn a_connection_moves_to_the_shard_of_its_session() {
     on_both(|driver| {
         let engine = Engine::start(model(), |_| Act::Say("x<|im_end|>"));
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let gate = Setting { shards: 2, ..Setting::new(driver) }.with(state.path(), &engine);
         let sessions = one_each(&gate);
         let body = "long ".repeat(4_000);
@@ -59,7 +61,7 @@ fn a_connection_moves_to_the_shard_of_its_session() {
 fn pipelined_requests_move_along_and_a_wanderer_is_asked_to_close() {
     on_both(|driver| {
         let engine = Engine::start(model(), |_| Act::Say("x<|im_end|>"));
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let gate = Setting { shards: 2, ..Setting::new(driver) }.with(state.path(), &engine);
         let sessions = one_each(&gate);
         let mut agent = Agent::connect(gate.agents_addr());
@@ -85,7 +87,7 @@ fn pipelined_requests_move_along_and_a_wanderer_is_asked_to_close() {
 fn exchanges_of_one_session_are_journalled_in_order() {
     on_both(|driver| {
         let engine = Engine::start(model(), |_| Act::Say("some words<|im_end|>"));
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let gate = Setting { shards: 2, ..Setting::new(driver) }.with(state.path(), &engine);
         let made = create(&gate);
         std::thread::scope(|scope| {
@@ -117,7 +119,7 @@ fn a_drain_finishes_what_is_in_flight_and_then_nothing_listens() {
     on_both(|driver| {
         let late = Act::Late(Duration::from_millis(300), "x<|im_end|>");
         let engine = Engine::start(model(), move |_| late.clone());
-        let state = tempfile::tempdir().unwrap();
+        let state = state_dir();
         let gate = Setting { shards: 2, ..Setting::new(driver) }.with(state.path(), &engine);
         let made = create(&gate);
         let mut idle = Agent::connect(gate.agents_addr());
