@@ -130,7 +130,7 @@ impl Api {
         let (ended, has_ended) = tokio::sync::oneshot::channel();
         let signal = async move {
             shutdown.await;
-            drop(ended.send(()));
+            let _ = ended.send(());
         };
         let served = axum::serve(self.listener, router).with_graceful_shutdown(signal);
         let late = async {
@@ -207,6 +207,3 @@ async fn readyz(State(shared): State<Shared>) -> Result<&'static str, ApiError> 
         Err(error) => Err(error.into()),
     }
 }
-
-#[cfg(test)]
-mod tests;

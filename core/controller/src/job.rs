@@ -179,16 +179,15 @@ impl<'p> Running<'p> {
             cancels: HashMap::new(),
             last: HashMap::new(),
             earlier: HashMap::new(),
-            summary: Summary {
-                attempts: attempts as u64,
-                settled_earlier: settled as u64,
-                ..Summary::default()
-            },
+            summary: Summary::planned(attempts, settled),
             progress,
         })
     }
 
     async fn drive(&mut self, control: &mut watch::Receiver<Control>) -> Result<(), JobError> {
+        if *control.borrow() != Control::Run {
+            self.step(Event::Drain).await?;
+        }
         self.step(Event::Begin).await?;
         while !self.attempts.is_empty() {
             let event = tokio::select! {

@@ -12,14 +12,20 @@ use crate::{agent, config, engine, run, serve, verify};
 /// Black-box agents speak OpenAI Chat to it; it speaks token ids to vLLM or SGLang; what was sampled
 /// comes out as training samples, bit-exact.
 #[derive(Parser, Debug)]
-#[command(name = "rollgate", version, about, long_about, after_help = "Examples:
+#[command(
+    name = "rollgate",
+    version,
+    about,
+    long_about,
+    after_help = "Examples:
   rollgate run --demo --n 8 -o out          eight attempts on embedded defaults, no set-up
   rollgate verify out                       check what came out
   rollgate serve -c node.toml               gateway and control port of one node
   rollgate run tasks.jsonl --agent command --engine http://127.0.0.1:8000 --model ./Qwen3-8B
 
 Exit codes: 0 all well; 1 some attempts failed or a check found something; 2 wrong use or
-configuration; 3 engine, sandbox or port; 130 interrupted.")]
+configuration; 3 engine, sandbox or port; 130 interrupted."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -11,8 +11,8 @@ use std::path::Path;
 
 pub use raw::Raw;
 pub use settled::{
-    Agents, Control, Durability, Engine, Kind, Log, LogFormat, Model, Node, Sessions, Settled,
-    ShardDriver, Shards, default_shards,
+    Agents, Control, Durability, Engine, Inject, Kind, Log, LogFormat, Model, Node, Sessions,
+    Settled, ShardDriver, Shards, default_shards,
 };
 
 /// Why a configuration cannot be used. Says which key, and which line.

@@ -93,7 +93,10 @@ pub fn run(args: &EngineArgs) -> anyhow::Result<Exit> {
     let json = args.json;
     run_forever(config, |addr| {
         if json {
-            println!("{}", serde_json::json!({"engine": format!("http://{addr}"), "model": served}));
+            println!(
+                "{}",
+                serde_json::json!({"engine": format!("http://{addr}"), "model": served})
+            );
         } else {
             println!("engine  http://{addr}  model {served}");
         }

@@ -21,8 +21,8 @@ pub fn load(
     let mut files = read(dir, name)?;
     files.max_context = max_context;
     files.inject_engine = inject_engine;
-    let model =
-        Model::load(files).with_context(|| format!("the model in {} cannot be served", dir.display()))?;
+    let model = Model::load(files)
+        .with_context(|| format!("the model in {} cannot be served", dir.display()))?;
     Ok(Arc::new(model))
 }
 
@@ -42,7 +42,9 @@ fn read(dir: &Path, name: &str) -> anyhow::Result<ModelFiles> {
     let optional = |file: &str| match std::fs::read(dir.join(file)) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("cannot read {file} of {}", dir.display())),
+        Err(error) => {
+            Err(error).with_context(|| format!("cannot read {file} of {}", dir.display()))
+        }
     };
     Ok(ModelFiles {
         name: name.to_owned(),

@@ -75,9 +75,10 @@ pub fn engine_side(engines: &[config::Engine], name: Option<&str>) -> Result<Eng
 
 fn served_name(url: &str, served: &[String], name: Option<&str>) -> Result<String, Stop> {
     match name {
-        None => served.first().cloned().ok_or_else(|| {
-            Stop::environment(format!("{url} serves no model"))
-        }),
+        None => served
+            .first()
+            .cloned()
+            .ok_or_else(|| Stop::environment(format!("{url} serves no model"))),
         Some(name) if served.is_empty() || served.iter().any(|served| served == name) => {
             Ok(name.to_owned())
         }

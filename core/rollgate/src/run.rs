@@ -109,10 +109,8 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
         return Err(Stop::wrong_use("--concurrency must be at least 1").into());
     }
     let setting = Setting::new(args)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(work(args, setting))
 }
 
@@ -169,10 +167,13 @@ async fn interrupts(tell: watch::Sender<Control>) {
             return;
         }
         tell.send_replace(control);
-        eprintln!("{}", match control {
-            Control::Drain => "\nlets running attempts end; Ctrl-C again cancels them",
-            _ => "\ncancels running attempts; Ctrl-C again ends at once",
-        });
+        eprintln!(
+            "{}",
+            match control {
+                Control::Drain => "\nlets running attempts end; Ctrl-C again cancels them",
+                _ => "\ncancels running attempts; Ctrl-C again ends at once",
+            }
+        );
     }
     if tokio::signal::ctrl_c().await.is_ok() {
         std::process::exit(130);

@@ -94,8 +94,8 @@ fn model(args: &VerifyArgs) -> anyhow::Result<Option<Arc<Model>>> {
     }
     let file = args.path.join("run.json");
     let Ok(text) = std::fs::read(&file) else { return Ok(None) };
-    let run: Value = serde_json::from_slice(&text)
-        .with_context(|| format!("{} is damaged", file.display()))?;
+    let run: Value =
+        serde_json::from_slice(&text).with_context(|| format!("{} is damaged", file.display()))?;
     match run["notes"]["model_dir"].as_str() {
         Some("demo") => crate::demo::model().map(Some),
         Some(dir) if Path::new(dir).is_dir() => {

@@ -47,8 +47,3 @@ impl Modify for Token {
 pub(super) async fn openapi() -> Json<Description> {
     Json(Described::openapi())
 }
-
-#[cfg(test)]
-pub(super) fn described() -> Description {
-    Described::openapi()
-}

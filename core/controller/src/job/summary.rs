@@ -55,6 +55,10 @@ pub struct Failure {
 }
 
 impl Summary {
+    pub(super) fn planned(attempts: usize, settled: usize) -> Self {
+        Self { attempts: attempts as u64, settled_earlier: settled as u64, ..Self::default() }
+    }
+
     pub(super) fn add(&mut self, line: &AttemptLine) {
         *self.outcomes.entry(line.outcome).or_default() += 1;
         self.turns += u64::from(line.turns);

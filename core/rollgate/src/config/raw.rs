@@ -94,13 +94,12 @@ pub(super) fn parse(
     if overrides.is_empty() {
         return Ok(raw);
     }
-    overrides.sort();
+    overrides.sort_by(|left, right| left.0.cmp(&right.0));
     let mut table: toml::Table =
         toml::from_str(text).map_err(|error| located(path, text, &error))?;
     for (variable, section, key, value) in overrides {
-        let entry = table
-            .entry(section.clone())
-            .or_insert_with(|| toml::Value::Table(toml::Table::new()));
+        let entry =
+            table.entry(section.clone()).or_insert_with(|| toml::Value::Table(toml::Table::new()));
         let Some(entry) = entry.as_table_mut() else {
             let message = format!("{variable} cannot set a key of a list");
             return Err(ConfigError::Value { path: path.to_owned(), key: section, message });
@@ -119,7 +118,9 @@ pub(super) fn parse(
     table.try_into().map_err(|error: toml::de::Error| located(path, text, &error))
 }
 
-fn overriding((variable, value): (String, String)) -> Option<(String, String, String, toml::Value)> {
+fn overriding(
+    (variable, value): (String, String),
+) -> Option<(String, String, String, toml::Value)> {
     let (section, key) = variable.strip_prefix("ROLLGATE_")?.split_once("__")?;
     let read = toml::from_str::<toml::Table>(&format!("value = {value}"))
         .ok()

@@ -51,5 +51,8 @@ fn what_is_wrong_is_named_with_its_line() {
     check_bad("[model]\ndir = \"m\"\n", &["engines"]);
     check_bad("[model]\ndir = \"m\"\n[[engines]]\nurl = \"e:1\"\n", &["engines.url", "http://"]);
     check_bad(&format!("[node]\nid = \"a b\"\n{GOOD}"), &["node.id"]);
-    check_bad(&format!("[agents]\nlisten = \"8400\"\n{GOOD}"), &["agents.listen", "127.0.0.1:8400"]);
+    check_bad(
+        &format!("[agents]\nlisten = \"8400\"\n{GOOD}"),
+        &["agents.listen", "127.0.0.1:8400"],
+    );
 }

@@ -61,8 +61,7 @@ impl Bar {
                     self.rewards = (self.rewards.0 + reward, self.rewards.1 + 1);
                 }
                 if line.outcome != Outcome::Done {
-                    let reason =
-                        line.reason.as_ref().map_or_else(String::new, ToString::to_string);
+                    let reason = line.reason.as_ref().map_or_else(String::new, ToString::to_string);
                     self.say(&format!("{}: {}: {reason}", line.attempt_id, line.outcome));
                 }
                 self.bar.inc(1);
@@ -113,8 +112,7 @@ pub(super) fn table(summary: &Summary, out: &Path) -> String {
     row("sampled tokens", summary.sampled_tokens.to_string());
     let unhealthy: Vec<_> =
         summary.unhealthy.iter().map(|(code, count)| format!("{code} x{count}")).collect();
-    let health =
-        if unhealthy.is_empty() { "all clean".to_owned() } else { unhealthy.join(", ") };
+    let health = if unhealthy.is_empty() { "all clean".to_owned() } else { unhealthy.join(", ") };
     row("samples", format!("{} in {}, {health}", summary.samples, out.display()));
     for failure in &summary.failures {
         let reason = failure.reason.as_ref().map_or_else(String::new, ToString::to_string);

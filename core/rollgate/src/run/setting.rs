@@ -68,7 +68,8 @@ impl Setting {
 fn engines(args: &RunArgs) -> Result<(Vec<config::Engine>, Option<EngineHandle>), Stop> {
     let engine = |url: String| config::Engine { url, kind: config::Kind::Auto, max_in_flight: 256 };
     if args.demo {
-        let model = crate::demo::model().map_err(|error| Stop::environment(format!("{error:#}")))?;
+        let model =
+            crate::demo::model().map_err(|error| Stop::environment(format!("{error:#}")))?;
         let handle = start(EngineConfig::new(model)).map_err(Stop::environment)?;
         return Ok((vec![engine(format!("http://{}", handle.addr()))], Some(handle)));
     }
