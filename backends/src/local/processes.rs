@@ -19,6 +19,8 @@ use snapshot::{Process, Stat, snapshot};
 
 /// Rounds of looking and killing before a target counts as unkillable.
 const KILL_ROUNDS: u32 = 60;
+/// Looks in a row that must find nothing.
+const EMPTY_LOOKS: u32 = 2;
 /// Longest pause between two rounds.
 const KILL_PAUSE: Duration = Duration::from_millis(50);
 
@@ -89,13 +91,22 @@ impl Target {
 }
 
 /// Kills until nothing of the target is left. Blocks; call it off the async threads.
+///
+/// One empty look proves little: a process that forks and ends while `/proc` is read may hide its
+/// child from that reading, but not from the next.
 pub(super) fn kill_all(target: &Target) -> Result<(), BackendError> {
     let mut pause = Duration::from_millis(1);
+    let mut empty_looks = 0;
     for _ in 0..KILL_ROUNDS {
         let found = target.find();
         if found.is_empty() {
-            return Ok(());
+            empty_looks += 1;
+            if empty_looks == EMPTY_LOOKS {
+                return Ok(());
+            }
+            continue;
         }
+        empty_looks = 0;
         for pid in found {
             match kill(Pid::from_raw(pid), Signal::SIGKILL) {
                 Ok(()) | Err(Errno::ESRCH) => {}
