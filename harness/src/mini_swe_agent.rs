@@ -67,13 +67,7 @@ impl Harness for MiniSweAgent {
         };
         match serde_json::from_slice::<Trajectory>(result) {
             Err(error) => AgentOutcome::Failed(format!("its trajectory is unreadable: {error}")),
-            Ok(Trajectory { info }) if info.exit_status == "Submitted" => AgentOutcome::Done,
-            Ok(Trajectory { info }) if info.exit_status.is_empty() => {
-                AgentOutcome::Failed(format!("it broke off in the middle{}", said(ended)))
-            }
-            Ok(Trajectory { info }) => {
-                AgentOutcome::Failed(format!("it ended with {}{}", info.exit_status, said(ended)))
-            }
+            Ok(trajectory) => trajectory.outcome(ended),
         }
     }
 
@@ -87,11 +81,37 @@ impl Harness for MiniSweAgent {
 #[derive(Debug, Deserialize)]
 struct Trajectory {
     info: Info,
+    #[serde(default)]
+    messages: Vec<Message>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Info {
     exit_status: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Message {
+    #[serde(default)]
+    extra: Extra,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Extra {
+    exception_str: Option<String>,
+}
+
+impl Trajectory {
+    fn outcome(self, ended: &Ended) -> AgentOutcome {
+        let exception = self.messages.into_iter().next_back();
+        let exception = exception.and_then(|message| message.extra.exception_str);
+        match (self.info.exit_status.as_str(), exception) {
+            ("Submitted", _) => AgentOutcome::Done,
+            ("", _) => AgentOutcome::Failed(format!("it broke off in the middle{}", said(ended))),
+            (status, None) => AgentOutcome::Failed(format!("it ended with {status}")),
+            (status, Some(text)) => AgentOutcome::Failed(format!("it ended with {status}: {text}")),
+        }
+    }
 }
 
 /// The program to run and the options of the task.
@@ -165,7 +185,15 @@ mod tests {
         check(
             Some(r#"{"info":{"exit_status":"LimitsExceeded"}}"#),
             0,
-            &failed("it ended with LimitsExceeded; its last words: boom"),
+            &failed("it ended with LimitsExceeded"),
+        );
+        check(
+            Some(
+                r#"{"info":{"exit_status":"APIError"},
+                "messages":[{"role":"user"},{"extra":{"exception_str":"no route"}}]}"#,
+            ),
+            1,
+            &failed("it ended with APIError: no route"),
         );
         check(
             Some(r#"{"info":{"exit_status":""}}"#),

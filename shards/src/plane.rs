@@ -132,9 +132,11 @@ impl Door {
         self.sockets.pop()
     }
 
-    /// Nothing will be taken any more. What waits is dropped, which answers it.
+    /// For the shard's own thread. Nothing will be taken any more. What waits is dropped, which answers it.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
+        // Tasks of this shard must not be woken, or dropped, by another thread from now on.
+        drop(self.waker.take());
         self.empty();
     }
 

@@ -299,3 +299,14 @@ async fn fifty_sandboxes_at_once_stay_apart() {
     }
     assert_eq!(fs::read_dir(place.dir.path().join("boxes")).unwrap().count(), 0);
 }
+
+#[tokio::test]
+async fn a_storm_of_double_forks_leaves_nobody() {
+    let place = place();
+    let sandbox = place.sandbox().await;
+    let script = "i=0; while [ $i -lt 60 ]; do i=$((i+1));
+        (setsid sh -c 'echo $$ >> pids; exec sleep 1000' >/dev/null 2>&1 &)
+        done; while [ $(wc -l < pids) -lt 60 ]; do sleep 0.02; done";
+    assert_eq!(sandbox.exec(sh(script)).await.unwrap().code, Some(0));
+    all_dead(sandbox.as_ref(), "pids", 60).await;
+}

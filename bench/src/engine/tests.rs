@@ -54,6 +54,15 @@ fn engine(kind: EngineKind, script: Value) -> EngineHandle {
         .unwrap()
 }
 
+/// The same at an address of its own, for tests that look whether it still listens: a free port of
+/// the common address may be taken by the next test at once.
+fn engine_at(host: u8, kind: EngineKind, script: Value) -> EngineHandle {
+    let script = parse_script(&script.to_string()).unwrap();
+    let listen = SocketAddr::from(([127, 0, 9, host], 0));
+    let config = EngineConfig { listen, shape: shape(kind), script, ..EngineConfig::new(model()) };
+    start(config).unwrap()
+}
+
 /// Ids of text in which markers are tokens.
 fn ids(text: &str) -> Vec<TokenId> {
     let mut ids = Vec::new();
@@ -181,8 +190,8 @@ fn tokenize_is_the_model_itself() {
 
 #[test]
 fn stopping_closes_every_connection() {
-    let mut engine =
-        engine(EngineKind::Vllm, json!({"otherwise": {"content": "a", "delay_ms": 60_000}}));
+    let script = json!({"otherwise": {"content": "a", "delay_ms": 60_000}});
+    let mut engine = engine_at(1, EngineKind::Vllm, script);
     let mut idle = TcpStream::connect(engine.addr()).unwrap();
     let mut waiting = TcpStream::connect(engine.addr()).unwrap();
     for stream in [&idle, &waiting] {
@@ -218,7 +227,7 @@ fn an_address_in_use_is_said() {
 
 #[test]
 fn it_works_without_io_uring() {
-    let (listener, addr) = listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let (listener, addr) = listen(SocketAddr::from(([127, 0, 9, 2], 0))).unwrap();
     let ledger = Arc::new(Ledger::default());
     let of_thread = Arc::clone(&ledger);
     let thread = std::thread::spawn(move || {

@@ -25,6 +25,7 @@ use futures_util::FutureExt;
 use rollgate_pipeline::id::{SessionHash, SessionId};
 use rollgate_shards::{CommandError, Gate};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use crate::limits;
 use crate::reach::BaseUrls;
@@ -78,6 +79,8 @@ struct Parts {
     urls: BaseUrls,
     model: String,
     node: String,
+    /// Journals that are read at once.
+    collects: Semaphore,
 }
 
 impl std::ops::Deref for Shared {
@@ -124,6 +127,7 @@ impl Api {
             token: blake3::hash(self.config.token.as_bytes()),
             model: self.config.model,
             node: self.config.node,
+            collects: Semaphore::new(limits::COLLECTS),
             gate,
         };
         let router = router(Shared(Arc::new(parts)));

@@ -136,6 +136,8 @@ struct Running<'p> {
     sink: Arc<Mutex<Sink>>,
     plan: Plan,
     attempts: JoinSet<(Slot, Report)>,
+    /// Ends with the job.
+    _background: JoinSet<()>,
     slots: HashMap<tokio::task::Id, Slot>,
     cancels: HashMap<Slot, watch::Sender<bool>>,
     last: HashMap<Slot, Report>,
@@ -164,7 +166,8 @@ impl<'p> Running<'p> {
         }
         let settled = attempts - slots.len();
         progress(Progress::Planned { attempts, settled });
-        sweep(job.backend.as_ref()).await;
+        let mut background = JoinSet::new();
+        background.spawn(sweeps(job.backend.clone()));
         let urls = job.urls.unwrap_or_else(|| BaseUrls::new(None, gate.agents_addr()));
         let runtime = Runtime::new(gate, job.backend, job.model, urls, job.n);
         Ok(Self {
@@ -175,6 +178,7 @@ impl<'p> Running<'p> {
             sink: Arc::new(Mutex::new(sink)),
             plan: Plan::new(job.policy, slots),
             attempts: JoinSet::new(),
+            _background: background,
             slots: HashMap::new(),
             cancels: HashMap::new(),
             last: HashMap::new(),
@@ -331,6 +335,15 @@ fn harnesses(job: &Job) -> Result<HashMap<String, Arc<dyn Harness>>, JobError> {
         return Err(JobError::Wrong("there is nothing to do: no tasks, or n is 0".to_owned()));
     }
     Ok(found)
+}
+
+/// Sweeps at once, then now and then.
+async fn sweeps(backend: Arc<dyn Backend>) {
+    let mut every = tokio::time::interval(limits::SWEEP_EVERY);
+    loop {
+        every.tick().await;
+        sweep(backend.as_ref()).await;
+    }
 }
 
 /// Removes what earlier runs left behind. A failure costs nothing: it is told.

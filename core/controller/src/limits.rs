@@ -20,6 +20,8 @@ pub const VERSION: Duration = Duration::from_secs(60);
 pub const EVALUATE: Duration = Duration::from_secs(600);
 /// For a sandbox to be destroyed.
 pub const DESTROY: Duration = Duration::from_secs(60);
+/// Between two searches for sandboxes that nobody owns.
+pub const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// For the journal to be read and samples to be built.
 pub const COLLECT: Duration = Duration::from_secs(300);
 /// What a command's own deadline may be overrun by before the wait for it is given up.

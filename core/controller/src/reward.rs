@@ -1,7 +1,7 @@
 //! A reward from an evaluation command: its reward file, else its exit code.
 //!
-//! The command finds the path to write in [`REWARD_FILE_ENV`]: `{"reward": x, "part": y, …}` or a
-//! plain number. Without a file, exit code 0 is 1.0 and 1 is 0.0. All else is an error: a missing
+//! The command finds the path to write in [`REWARD_FILE_ENV`]: a plain number, or JSON with the key
+//! `reward` and named parts, either beside it or in an object `parts`. Without a file, exit code 0 is 1.0 and 1 is 0.0. All else is an error: a missing
 //! or broken reward is never 0.
 
 use rollgate_backends::Exit;
@@ -50,7 +50,9 @@ fn from_file(bytes: &[u8]) -> Result<Reward, String> {
     let object: serde_json::Map<String, Value> =
         serde_json::from_str(text).map_err(|e| format!("is not JSON: {e}"))?;
     let mut reward = Reward { reward: None, parts: Default::default() };
-    for (key, value) in &object {
+    let inner = object.get("parts").and_then(Value::as_object);
+    let outer = object.iter().filter(|(key, _)| inner.is_none() || *key != "parts");
+    for (key, value) in outer {
         let number = value.as_f64().ok_or_else(|| format!("has no number at `{key}`"))?;
         let number = finite(key, number)?;
         if key == "reward" {
@@ -58,6 +60,10 @@ fn from_file(bytes: &[u8]) -> Result<Reward, String> {
         } else {
             reward.parts.insert(key.clone(), number);
         }
+    }
+    for (key, value) in inner.into_iter().flatten() {
+        let number = value.as_f64().ok_or_else(|| format!("has no number at `parts.{key}`"))?;
+        reward.parts.insert(key.clone(), finite(key, number)?);
     }
     if reward.reward.is_none() {
         return Err("has no key `reward`".to_owned());
@@ -126,6 +132,7 @@ mod tests {
             (r#"{"reward": NaN}"#, "is not JSON"),
             (r#"{"reward": "1"}"#, "no number at `reward`"),
             (r#"{"reward": 1, "tests": null}"#, "no number at `tests`"),
+            (r#"{"reward": 1, "parts": {"a": "b"}}"#, "no number at `parts.a`"),
             (r#"{"score": 1}"#, "has no key `reward`"),
         ] {
             check(Some(0), Some(file), Err(what));
@@ -136,5 +143,7 @@ mod tests {
     fn other_keys_are_parts() {
         let reward = from_file(br#"{"reward": 0.5, "tests": 3, "style": 0.1}"#).unwrap();
         assert_eq!(reward.parts, [("tests".to_owned(), 3.0), ("style".to_owned(), 0.1)].into());
+        let nested = from_file(br#"{"reward": 0.5, "parts": {"tests": 3, "style": 0.1}}"#).unwrap();
+        assert_eq!(nested, reward);
     }
 }

@@ -255,4 +255,22 @@ mod tests {
         refuse(r#"{"task_id":"","instruction":"x"}"#, "`task_id` is empty");
         refuse(&with(r#""limits":{"turns":0}"#), "`limits.turns` must be at least 1");
     }
+
+    #[test]
+    fn the_known_sampling_keys_are_those_that_there_are() {
+        let all = Sampling {
+            temperature: Some(1.0),
+            top_p: Some(1.0),
+            top_k: Some(1),
+            min_p: Some(0.0),
+            presence_penalty: Some(0.0),
+            frequency_penalty: Some(0.0),
+            max_tokens: Some(1),
+            seed: Some(1),
+            stop: vec!["x".to_owned()],
+            extra: [("x".to_owned(), Value::Null)].into_iter().collect(),
+        };
+        let Value::Object(all) = serde_json::to_value(all).unwrap() else { panic!("an object") };
+        assert!(all.keys().eq(SAMPLING_KEYS.iter()), "{all:?}");
+    }
 }

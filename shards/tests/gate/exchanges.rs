@@ -1,8 +1,9 @@
 //! One agent, one engine.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rollgate_pipeline::id::SessionKey;
+use rollgate_pipeline::limits::Limits;
 use rollgate_pipeline::record::{Record, Reward};
 use rollgate_shards::CommandError;
 use serde_json::json;
@@ -171,5 +172,28 @@ fn a_panic_costs_one_exchange_and_the_session_comes_back_from_its_journal() {
         assert_eq!(total(&gate, |s| s.reloads), 1);
         eventually("nothing is in flight", || total(&gate, |s| s.in_flight) == 0);
         assert_eq!(records(&gate.journal_path(&made.session_id)).len(), 3);
+    });
+}
+
+#[test]
+fn an_agent_that_does_not_go_on_is_not_waited_for() {
+    on_both(|driver| {
+        let state = state_dir();
+        let limits = Limits { head_ms: 150, body_ms: 150, idle_ms: 400, ..Limits::default() };
+        let gate = Setting { limits, ..Setting::new(driver) }.start(state.path(), &[]);
+        let made = create(&gate);
+        let whole = chat(&made.key, &user("q"), false);
+        for (cut, names) in [(30, "150 ms"), (whole.len() - 5, "150 ms")] {
+            let mut agent = Agent::connect(gate.agents_addr());
+            agent.send(&whole[..cut]);
+            let reply = agent.reply();
+            assert_eq!((reply.status, reply.closes()), (408, true), "{reply:?}");
+            assert!(reply.body.contains(names), "{}", reply.body);
+        }
+        let begun = Instant::now();
+        assert!(Agent::connect(gate.agents_addr()).at_end(), "quiet for too long");
+        assert!(begun.elapsed() >= Duration::from_millis(390));
+        let state = block_on(gate.describe(&made.session_id)).unwrap();
+        assert_eq!(state.turns, 0);
     });
 }

@@ -116,3 +116,26 @@ fn a_session_is_loaded_once_however_many_ask() {
         assert_eq!(records(&gate.journal_path(&made.session_id)).len(), 9);
     });
 }
+
+#[test]
+fn a_turn_that_cannot_be_recorded_is_not_answered() {
+    on_both(|driver| {
+        let engine = Engine::start(model(), |_| Act::Say("secret<|im_end|>"));
+        let state = state_dir();
+        let gate = Setting::new(driver).with(state.path(), &engine);
+        let made = create(&gate);
+        block_on(gate.drain());
+        let gate = Setting::new(driver).with(state.path(), &engine);
+        // In memory from here on, and no file to write to.
+        block_on(gate.describe(&made.session_id)).unwrap();
+        std::fs::remove_file(gate.journal_path(&made.session_id)).unwrap();
+        let mut agent = Agent::connect(gate.agents_addr());
+        let reply = agent.ask(&made.key, &user("q"));
+        assert_eq!(reply.status, 500);
+        assert!(reply.body.contains("journal_failed"), "{}", reply.body);
+        assert!(!reply.body.contains("secret"), "{}", reply.body);
+        assert_eq!(total(&gate, |s| s.journal_failures), 1);
+        let after = agent.ask(&made.key, &user("q"));
+        assert_eq!(after.status, 401, "memory holds no more than the journal");
+    });
+}

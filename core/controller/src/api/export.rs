@@ -108,6 +108,7 @@ async fn from_journal<T: Send + 'static>(
 ) -> Result<T, ApiError> {
     shared.gate.describe(id).await?;
     let path = shared.gate.journal_path(id);
+    let _turn = shared.collects.acquire().await;
     let worked = tokio::task::spawn_blocking(move || {
         let journal = journal::read_blocking(&path).map_err(ApiError::internal)?;
         work(journal.records)

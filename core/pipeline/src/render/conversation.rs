@@ -89,14 +89,13 @@ fn tool_call(call: &ToolCall, guard: &Guard<'_>) -> Value {
         Ok(object @ Json::Object(_)) => from_json(&object, guard),
         _ => guard.apply(&call.arguments).as_ref().into(),
     };
-    let mut function = Pairs::new();
-    function.push(("name".into(), guard.apply(&call.name).as_ref().into()));
-    function.push(("arguments".into(), arguments));
-    let mut map = Pairs::new();
-    map.push(("id".into(), guard.apply(&call.id).as_ref().into()));
-    map.push(("type".into(), "function".into()));
-    map.push(("function".into(), Value::from_iter(function)));
-    Value::from_iter(map)
+    let function =
+        [("name", Value::from(guard.apply(&call.name).as_ref())), ("arguments", arguments)];
+    Value::from_iter([
+        ("id", Value::from(guard.apply(&call.id).as_ref())),
+        ("type", Value::from("function")),
+        ("function", Value::from_iter(function)),
+    ])
 }
 
 fn from_json(value: &Json, guard: &Guard<'_>) -> Value {

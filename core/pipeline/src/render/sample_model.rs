@@ -3,12 +3,9 @@
 //! Every byte is a token of its own (ids 0 to 255, the byte's value), a few merges follow, then the
 //! added tokens. Ids are therefore easy to read in a failing test.
 
-#![cfg_attr(
-    feature = "testing",
-    expect(
-        clippy::panic,
-        reason = "a sample model that does not load is a broken test, not a fault"
-    )
+#![expect(
+    clippy::panic,
+    reason = "a sample model that does not load is a broken test, not a fault"
 )]
 
 use serde_json::{Map, Value, json};

@@ -12,6 +12,7 @@ use rollgate_controller::outcome::Outcome;
 /// The bar.
 pub(super) struct Bar {
     bar: ProgressBar,
+    shown: bool,
     running: u64,
     outcomes: BTreeMap<Outcome, u64>,
     rewards: (f64, u64),
@@ -26,16 +27,15 @@ impl Bar {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.enable_steady_tick(Duration::from_millis(250));
-        Self { bar, running: 0, outcomes: BTreeMap::new(), rewards: (0.0, 0), turns: 0 }
+        Self { bar, shown, running: 0, outcomes: BTreeMap::new(), rewards: (0.0, 0), turns: 0 }
     }
 
     /// A line above the bar.
     pub(super) fn say(&self, line: &str) {
-        self.bar.suspend(|| {
-            if !self.bar.is_hidden() {
-                eprintln!("{line}");
-            }
-        });
+        if self.shown {
+            // Asking the bar anything in here would wait for its own lock.
+            self.bar.suspend(|| eprintln!("{line}"));
+        }
     }
 
     pub(super) fn show(&mut self, progress: &Progress<'_>) {
