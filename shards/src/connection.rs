@@ -10,7 +10,7 @@ use monoio::io::AsyncWriteRent;
 use monoio::net::TcpStream;
 use rollgate_pipeline::exchange;
 use rollgate_pipeline::fault::{Fault, FaultKind};
-use rollgate_pipeline::http::{self, Framing, RequestHead, Route};
+use rollgate_pipeline::http::{self, Framing, Method, RequestHead, Route};
 use rollgate_pipeline::id::{SessionHash, ShardIndex};
 use rollgate_pipeline::limits::HANDOVERS;
 use rollgate_pipeline::protocol::Dialect;
@@ -164,8 +164,10 @@ impl Connection {
     }
 
     async fn place(&mut self, head: &RequestHead) -> Place {
-        // Behind a refused request with a body, nobody knows where the next one begins.
-        let keep_alive = head.keep_alive && head.framing == Framing::None;
+        // Behind a refused request with a body, nobody knows where the next one begins; and whoever
+        // asked with HEAD would take a refusal's body for the next answer.
+        let keep_alive =
+            head.keep_alive && head.framing == Framing::None && head.method != Method::Head;
         let route = match http::route(head) {
             Ok(route) => route,
             Err((dialect, fault)) => {

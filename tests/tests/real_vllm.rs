@@ -67,6 +67,28 @@ fn six_turns_on_real_vllm() {
     assert_eq!(samples.len(), 1, "one branch, one sample");
     ids_are_the_engines(&samples[0], &calls);
     rescored(directory.path(), &engine, &samples[0]);
+    constrained(&gate);
+}
+
+/// A call and a stop by the engine's own structured outputs, handed through `sampling.extra`. Their
+/// log-probabilities are those under the grammar, so nothing is scored again here.
+fn constrained(gate: &Gate) {
+    let call = r#"<tool_call>\n\{"name": "bash", "arguments": \{"command": "[a-z]{1,8}"\}\}\n</tool_call>"#;
+    let session = gate.create(&json!({"sampling": {
+        "max_tokens": MAX_TOKENS,
+        "extra": {
+            "structured_outputs": {"regex": call},
+            // The grammar also allows the markers spelled with ordinary tokens.
+            "logit_bias": {TOOL_CALL.to_string(): 100, TOOL_CALL_END.to_string(): 100},
+        },
+    }}));
+    let mut chat = Chat::new(&session, &[("user", "List the files.")]);
+    let answer = chat.turn();
+    assert_eq!((answer.finish.as_str(), answer.calls().len()), ("tool_calls", 1), "{answer:?}");
+    let sample = samples::parse(&gate.samples(&session)).remove(0);
+    assert_eq!(sample.turns[0].finish_reason, "stop");
+    assert!(sample.turns[0].sampling.extra.contains_key("structured_outputs"));
+    assert!(sample.health.reasons().is_empty(), "{:?}", sample.health);
 }
 
 /// Six answers: three with tool calls (one of them two calls), a stop, a length, another call.

@@ -4,7 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use rollgate_pipeline::render::{Model, ModelFiles};
+use rollgate_pipeline::render::{Model, ModelFiles, OracleTokenizer, check_against};
+
+/// Digests of tokenizers that were compared with the reference tokenizer before: the demo model's,
+/// and Qwen3's as transformers converts it.
+const COMPARED: [&str; 2] = [
+    "5a05a8556f3235f2d9d7c8029b062a6647f2eb9e73d279486c3a33a9fff3d1c9",
+    "b0cb923fc505fdf0a53f0287654fa26577d3f333d4134350da0a97664b228739",
+];
 
 /// The name a model gets when none is given: that of its directory.
 pub fn name_of(dir: &Path) -> String {
@@ -21,9 +28,26 @@ pub fn load(
     let mut files = read(dir, name)?;
     files.max_context = max_context;
     files.inject_engine = inject_engine;
-    let model = Model::load(files)
-        .with_context(|| format!("the model in {} cannot be served", dir.display()))?;
+    let raw = files.tokenizer.clone();
+    let refused = || format!("the model in {} cannot be served", dir.display());
+    let model = Model::load(files).with_context(refused)?;
+    compare(&model, &raw).with_context(refused)?;
     Ok(Arc::new(model))
+}
+
+/// The fast tokenizer must agree with the reference one, on a corpus, before it serves.
+fn compare(model: &Model, raw: &[u8]) -> anyhow::Result<()> {
+    if COMPARED.contains(&model.tokenizer_digest.as_str()) {
+        return Ok(());
+    }
+    let compared = OracleTokenizer::load(raw)
+        .and_then(|reference| check_against(&*model.tokenizer, &reference));
+    compared.map_err(|difference| {
+        anyhow::anyhow!(
+            "tokenizer.json is not encoded as the reference tokenizer does: {difference}. Samples \
+             would not be exact; please report it with the model's name"
+        )
+    })
 }
 
 fn read(dir: &Path, name: &str) -> anyhow::Result<ModelFiles> {

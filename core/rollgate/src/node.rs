@@ -35,6 +35,9 @@ pub struct Plane {
 /// After how long without a byte a stream gets its first sign of life.
 const KEEPALIVE_FIRST_MS: u64 = 3_000;
 
+/// Sockets of a thousand agents, their engine connections and some journals.
+const OPEN_FILES_WANTED: u64 = 4_096;
+
 /// What the engines are, settled before the model is loaded.
 pub struct EngineSide {
     /// The HTTP they speak.
@@ -95,6 +98,24 @@ fn served_name(url: &str, served: &[String], name: Option<&str>) -> Result<Strin
     }
 }
 
+/// Lets the process open as many files as the system allows it: each agent is a socket.
+fn raise_open_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
+        if soft < hard {
+            setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?
+        }
+        Ok(hard)
+    });
+    match raised {
+        Ok(files) if files < OPEN_FILES_WANTED => {
+            tracing::warn!(files, "few files may be open at once; each agent needs one (ulimit -n)")
+        }
+        Ok(_) => {}
+        Err(error) => tracing::warn!(%error, "the limit of open files cannot be raised"),
+    }
+}
+
 /// Starts the data plane.
 pub fn start(
     plane: Plane,
@@ -102,6 +123,7 @@ pub fn start(
     model: Arc<Model>,
     state_dir: &Path,
 ) -> Result<Gate, Stop> {
+    raise_open_files();
     let gatehouse = Gatehouse {
         model,
         engine: engine.kind,

@@ -63,6 +63,9 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<Exit> {
             Err(error) => report.find("unreadable", "", error.to_string()),
         }
     }
+    if samples.is_empty() && report.findings.is_empty() {
+        report.find("nothing", &args.path.display().to_string(), "there is no sample in it");
+    }
     across(&samples, &mut report);
     if let Some(url) = &args.engine {
         let scores = rescore::rescore(url, &samples, &mut report);
