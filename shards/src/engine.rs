@@ -41,7 +41,8 @@ impl Engine {
             .map_err(|error| wrong(&format!("its host is not known: {error}")))?
             .min_by_key(SocketAddr::is_ipv6)
             .ok_or_else(|| wrong("its host has no address"))?;
-        let per_shard = target.max_in_flight.div_ceil(u32::from(shards.max(1))).max(1);
+        // Rounded down, so that the sum keeps the limit; a shard without any could serve nobody.
+        let per_shard = (target.max_in_flight / u32::from(shards.max(1))).max(1);
         Ok(Self {
             url: target.url.clone(),
             host: host.to_owned(),
@@ -65,7 +66,7 @@ mod tests {
         let engine = settle("http://127.0.0.1:8000/a/b/").unwrap();
         assert_eq!(engine.addr, "127.0.0.1:8000".parse().unwrap());
         assert_eq!((engine.host.as_str(), engine.prefix.as_str()), ("127.0.0.1:8000", "/a/b"));
-        assert_eq!(engine.per_shard, 2);
+        assert_eq!(engine.per_shard, 1);
         assert_eq!(settle("http://127.0.0.1").unwrap().addr.port(), 80);
     }
 

@@ -72,6 +72,12 @@ impl Gate {
         Ok(gate)
     }
 
+    /// Resolves when the data plane has stopped: after a drain, or because a shard died.
+    pub async fn ended(&self) {
+        // The sender lives until then; that it is gone says the same.
+        let _ = self.inner.ended.clone().await;
+    }
+
     /// The agents' address, port settled.
     pub fn agents_addr(&self) -> SocketAddr {
         self.inner.agents_addr

@@ -195,13 +195,15 @@ impl Shard {
 
     fn carry_out(self: &Rc<Self>, command: Command) {
         let task = Task::begin(self);
-        self.commands.set(self.commands.get() + 1);
+        // A close may wait for exchanges for long: it must not keep others from being heard.
+        let counted = usize::from(!matches!(command, Command::Close { .. }));
+        self.commands.set(self.commands.get() + counted);
         monoio::spawn(async move {
             let answering = answer(task.shard.clone(), command);
             if AssertUnwindSafe(answering).catch_unwind().await.is_err() {
                 tracing::error!("a command of the control plane was dropped after a panic");
             }
-            task.shard.commands.set(task.shard.commands.get() - 1);
+            task.shard.commands.set(task.shard.commands.get() - counted);
             // Those beyond the bound are still queued.
             task.shard.door().waker.wake();
         });

@@ -182,6 +182,11 @@ impl Runtime {
         if state.turns == 0 {
             return Err(Halt::infra(ran.no_model_call(&job.openai_base_url)));
         }
+        if let (true, Some(fault)) = (ran.outcome != Outcome::Done, state.last_fault) {
+            // The agent ended because it got no answer: that says nothing about the agent.
+            let what = format_args!("the agent ended after a model call failed with {fault}");
+            return Err(Halt::infra(Reason::new(fault, what)));
+        }
         let (outcome, reason) = judged(ran, &state, &ask.task.limits);
         let Some(evaluate) = &ask.task.evaluate else {
             return Ok(Graded { outcome, reason, reward: None });

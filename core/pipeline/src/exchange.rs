@@ -16,7 +16,7 @@ pub use session::{Gatehouse, Session, SessionState};
 use bytes::{Bytes, BytesMut};
 
 use crate::engine::EngineRequest;
-use crate::fault::{Fault, FaultKind};
+use crate::fault::{Fault, FaultKind, Whose};
 use crate::http::{self, BodyReader, BodyState, Framing, ReplyReader, RequestHead, Route};
 use crate::protocol::Dialect;
 use crate::scene::{Verdict, classify};
@@ -111,7 +111,7 @@ impl Exchange {
         };
         let body = cx
             .session
-            .admit()
+            .admit(cx.gatehouse)
             .and_then(|()| BodyReader::new(head.framing, cx.gatehouse.limits.body_bytes));
         let want = match body {
             Ok(body) => {
@@ -149,7 +149,7 @@ impl Exchange {
         match reply.read(buf, eof) {
             Ok(BodyState::More) => Want::EngineBytes,
             Ok(BodyState::Done) => self.answer(cx),
-            Err(fault) => self.refuse(&fault),
+            Err(fault) => self.fail(cx, &fault),
         }
     }
 
@@ -164,21 +164,25 @@ impl Exchange {
     }
 
     /// The engine could not be asked or did not answer.
-    pub fn engine_failed(&mut self, _cx: &mut Context<'_>, fault: &Fault) -> Want {
-        self.refuse(fault)
+    pub fn engine_failed(&mut self, cx: &mut Context<'_>, fault: &Fault) -> Want {
+        self.fail(cx, fault)
     }
 
     /// The frame is durable.
-    pub fn durable(&mut self, _cx: &mut Context<'_>) -> Want {
+    pub fn durable(&mut self, cx: &mut Context<'_>) -> Want {
         match std::mem::replace(&mut self.stage, Stage::Write) {
-            Stage::Record(answer) => Want::Agent(self.frame_answer(&answer)),
+            Stage::Record(answer) if answer.aborted() => self.fail(cx, &Answer::abort_fault()),
+            Stage::Record(answer) => {
+                cx.session.last_fault = None;
+                Want::Agent(self.frame_answer(&answer))
+            }
             _ => self.misuse("durable"),
         }
     }
 
     /// The frame could not be written: nothing derived from it may leave.
-    pub fn not_durable(&mut self, _cx: &mut Context<'_>, fault: &Fault) -> Want {
-        self.refuse(fault)
+    pub fn not_durable(&mut self, cx: &mut Context<'_>, fault: &Fault) -> Want {
+        self.fail(cx, fault)
     }
 
     /// The bytes of [`Want::Agent`] are with the kernel.
@@ -208,6 +212,15 @@ impl Exchange {
         bytes.extend_from_slice(&http::chunk(self.dialect.keepalive()));
         self.stream = Some(now.mono_ms);
         Some(bytes.freeze())
+    }
+
+    /// Answers with a fault that the session remembers, unless the agent is to blame: an agent that
+    /// ends after it must not be judged by it.
+    fn fail(&mut self, cx: &mut Context<'_>, fault: &Fault) -> Want {
+        if fault.kind.whose() != Whose::Agent {
+            cx.session.last_fault = Some(fault.kind);
+        }
+        self.refuse(fault)
     }
 
     /// Answers with a fault, in the stream if one has begun.

@@ -75,7 +75,9 @@ impl FaultKind {
     pub fn status(self) -> u16 {
         use FaultKind::*;
         match self {
-            BadHttp | BadJson | BadRequest | ContextOverflow | TemplateRefused => 400,
+            BadHttp | BadJson | BadRequest | ContextOverflow | TemplateRefused | EngineRefused => {
+                400
+            }
             WrongKey => 401,
             SessionClosed | Budget => 403,
             UnknownPath => 404,
@@ -85,7 +87,7 @@ impl FaultKind {
             UnsupportedEncoding => 415,
             UpgradeRefused => 426,
             HeadTooLarge => 431,
-            EngineDown | EngineBadReply | EngineRefused => 502,
+            EngineDown | EngineBadReply => 502,
             EngineBusy | Overload | Draining => 503,
             EngineTimeout => 504,
             JournalFailed | Internal => 500,

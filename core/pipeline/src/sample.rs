@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::id::{SessionId, TokenId};
+use crate::id::{SessionId, TokenId, TurnIndex};
 use crate::turn::Sampling;
 
 pub use build::{Attempt, build};
@@ -78,6 +78,8 @@ pub struct Sample {
 /// A sampled span of a sample.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SampledSpan {
+    /// Which turn of the session; a turn is trained in one segment only.
+    pub turn: TurnIndex,
     /// First token.
     pub start: u32,
     /// One past the last token.

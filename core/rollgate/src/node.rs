@@ -48,32 +48,50 @@ pub struct EngineSide {
     pub max_context: Option<u32>,
 }
 
-/// Asks the first engine that answers. With `name`, the model must be served under it.
+/// Asks every engine. With `name`, the model must be served under it. All must speak the same HTTP;
+/// the smallest context counts.
 ///
 /// An engine that is down does not stop a gateway whose configuration says what it speaks.
 pub fn engine_side(engines: &[config::Engine], name: Option<&str>) -> Result<EngineSide, Stop> {
-    let mut refusals = Vec::new();
+    let (mut refusals, mut sides) = (Vec::new(), Vec::new());
     for engine in engines {
         match crate::probe::ask(&engine.url) {
-            Ok(facts) => {
-                let kind = engine.kind.named().unwrap_or(facts.kind);
-                let model = served_name(&engine.url, &facts.models, name)?;
-                return Ok(EngineSide { kind, model, max_context: facts.max_context });
+            Ok(facts) => sides.push(EngineSide {
+                kind: engine.kind.named().unwrap_or(facts.kind),
+                model: served_name(&engine.url, &facts.models, name)?,
+                max_context: facts.max_context,
+            }),
+            Err(refusal) => {
+                refusals.push(refusal);
+                if let (Some(kind), Some(name)) = (engine.kind.named(), name) {
+                    sides.push(EngineSide { kind, model: name.to_owned(), max_context: None });
+                }
             }
-            Err(refusal) => refusals.push(refusal),
         }
     }
-    let named = engines.iter().find_map(|engine| engine.kind.named());
-    match (named, name) {
-        (Some(kind), Some(name)) => {
-            tracing::warn!(?refusals, "no engine answers yet; using the configuration as it is");
-            Ok(EngineSide { kind, model: name.to_owned(), max_context: None })
-        }
-        _ => Err(Stop::environment(format!(
+    let Some(mut side) = sides.pop() else {
+        return Err(Stop::environment(format!(
             "no engine can be asked what it is: {}. Start it, or set engines.kind and model.name",
             refusals.join("; ")
-        ))),
+        )));
+    };
+    if !refusals.is_empty() {
+        tracing::warn!(?refusals, "not every engine answers yet; using the configuration as it is");
     }
+    for other in sides {
+        if (other.kind, &other.model) != (side.kind, &side.model) {
+            return Err(Stop::wrong_use(format!(
+                "the engines differ: {} as {:?} and {} as {:?}; all must speak the same HTTP and \
+                 serve the model under the same name",
+                side.kind.name(),
+                side.model,
+                other.kind.name(),
+                other.model
+            )));
+        }
+        side.max_context = [side.max_context, other.max_context].into_iter().flatten().min();
+    }
+    Ok(side)
 }
 
 fn served_name(url: &str, served: &[String], name: Option<&str>) -> Result<String, Stop> {

@@ -73,7 +73,12 @@ async fn serve(
     let control = tokio::spawn(api.serve(gate.clone(), async move {
         let _ = draining.await;
     }));
-    asked_to_end.await;
+    tokio::select! {
+        () = asked_to_end => {}
+        () = gate.ended() => {
+            return Err(Stop::environment("the data plane died; see the log above").into());
+        }
+    }
     tracing::info!("draining");
     let mut terminate = signal(SignalKind::terminate())?;
     let exit = tokio::select! {

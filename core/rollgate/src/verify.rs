@@ -3,7 +3,7 @@
 mod report;
 mod rescore;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use rollgate_pipeline::render::{ControlText, Model};
 use rollgate_pipeline::sample::{Sample, check};
 use serde_json::Value;
 
-use crate::exit::Exit;
+use crate::exit::{Exit, Stop};
 pub use report::{Finding, Report, Row};
 
 /// Checks every sample's invariants, and with an engine its log-probabilities.
@@ -51,10 +51,16 @@ pub struct VerifyArgs {
 
 /// Runs the checks and prints the report.
 pub fn run(args: &VerifyArgs) -> anyhow::Result<Exit> {
-    let model = model(args)?;
+    let model = model(args).map_err(|error| Stop::wrong_use(format!("{error:#}")))?;
+    if model.is_none() {
+        eprintln!(
+            "rollgate verify: no tokenizer is known here, so ids are not held against a vocabulary \
+             (--model DIR)"
+        );
+    }
     let mut report = Report::default();
     let mut samples = Vec::new();
-    for sample in read_samples(&args.path)? {
+    for sample in read_samples(&args.path).map_err(Stop::wrong_use)? {
         match sample {
             Ok((location, sample)) => {
                 look(&sample, &location.to_string(), args, model.as_deref(), &mut report);
@@ -67,6 +73,7 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<Exit> {
         report.find("nothing", &args.path.display().to_string(), "there is no sample in it");
     }
     across(&samples, &mut report);
+    all_there(&args.path, &samples, &mut report)?;
     if let Some(url) = &args.engine {
         let scores = rescore::rescore(url, &samples, &mut report);
         let scores = match scores {
@@ -123,6 +130,12 @@ fn look(
             report.find("unhealthy", location, format!("the sample says: {reason}"));
         }
     }
+    if let Some(model) = model
+        && model.tokenizer_digest != sample.provenance.tokenizer
+    {
+        let found = "it was made with another tokenizer than it is checked with (--model)";
+        report.find("tokenizer", location, found);
+    }
     let size = model.map(|model| model.vocab_size);
     if let Some(at) = size.and_then(|size| sample.tokens.iter().position(|id| *id >= size)) {
         let found = format!("tokens[{at}] is {}, outside the vocabulary", sample.tokens[at]);
@@ -167,18 +180,45 @@ fn non_canonical(sample: &Sample, model: &Model) -> usize {
 /// What only shows when samples are seen together.
 fn across(samples: &[Sample], report: &mut Report) {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut sessions: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+    let mut trained: BTreeMap<(String, u32), usize> = BTreeMap::new();
+    let mut sessions: BTreeMap<String, (BTreeSet<u32>, u32)> = BTreeMap::new();
     for sample in samples {
         *seen.entry(&sample.sample_id).or_default() += 1;
-        let session = sessions.entry(sample.session_id.to_string()).or_default();
-        *session = (session.0 + 1, sample.segments);
+        let session = sample.session_id.to_string();
+        for span in &sample.turns {
+            if sample.loss_mask.get(span.start as usize) == Some(&1) {
+                *trained.entry((session.clone(), span.turn.0)).or_default() += 1;
+            }
+        }
+        let (segments, of) = sessions.entry(session).or_default();
+        segments.insert(sample.segment);
+        *of = sample.segments;
     }
     for (sample_id, times) in seen.into_iter().filter(|(_, times)| *times > 1) {
         report.find("duplicate", sample_id, format!("{times} samples have this id"));
     }
-    for (session, (found, expected)) in sessions {
-        if found != expected {
-            report.find("segments", &session, format!("{found} of {expected} segments are here"));
+    for ((session, turn), times) in trained.into_iter().filter(|(_, times)| *times > 1) {
+        report.find("trained_twice", &session, format!("turn {turn} is trained {times} times"));
+    }
+    for (session, (segments, of)) in sessions {
+        if !segments.iter().copied().eq(0..of) {
+            report.find("segments", &session, format!("{segments:?} of {of} segments are here"));
         }
     }
+}
+
+/// Whether every sample that the attempts' lines name is here.
+fn all_there(path: &Path, samples: &[Sample], report: &mut Report) -> anyhow::Result<()> {
+    let file = path.join("attempts.jsonl");
+    let Ok(text) = std::fs::read_to_string(&file) else { return Ok(()) };
+    let here: BTreeSet<&str> = samples.iter().map(|sample| sample.sample_id.as_str()).collect();
+    for line in text.lines() {
+        let attempt: Value =
+            serde_json::from_str(line).with_context(|| format!("{} is damaged", file.display()))?;
+        let named = attempt["samples"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        for lost in named.filter(|sample_id| !here.contains(sample_id)) {
+            report.find("lost", lost, "attempts.jsonl names it, but it is not here");
+        }
+    }
+    Ok(())
 }

@@ -72,7 +72,16 @@ async fn close(shard: &Rc<Shard>, hash: SessionHash) -> Result<SessionState, Com
     }
     if !stay.sealed.replace(true) {
         let at_ms = shard.plane.now().wall_ms;
-        append(shard, &stay, Record::Sealed(Sealed { at_ms })).await?;
+        let sealed = append(shard, &stay, Record::Sealed(Sealed { at_ms })).await;
+        stay.left.ring();
+        sealed?;
+    }
+    // Another close may have come first; its seal may still be on its way.
+    let written = stay.left.until(|| stay.session.borrow().sealed() || stay.journal.is_broken());
+    within(limit, written).await;
+    if !stay.session.borrow().sealed() {
+        let message = "the session's seal could not be written: close it again";
+        return Err(Fault::new(FaultKind::JournalFailed, message).into());
     }
     Ok(stay.session.borrow().state())
 }

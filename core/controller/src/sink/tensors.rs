@@ -51,11 +51,12 @@ pub fn from_safetensors(bytes: &[u8]) -> Result<Sample, String> {
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| e.to_string())?;
     let rest = header.metadata().as_ref().and_then(|metadata| metadata.get(HEADER));
     let rest = rest.ok_or_else(|| format!("its header has no `{HEADER}`: not a sample"))?;
-    let mut rest: Value = serde_json::from_str(rest).map_err(|e| e.to_string())?;
+    let mut rest: serde_json::Map<String, Value> =
+        serde_json::from_str(rest).map_err(|e| e.to_string())?;
     for name in COLUMNS {
-        rest[name] = Value::Array(Vec::new());
+        rest.insert(name.to_owned(), Value::Array(Vec::new()));
     }
-    let mut sample: Sample = serde_json::from_value(rest).map_err(|e| e.to_string())?;
+    let mut sample: Sample = serde_json::from_value(rest.into()).map_err(|e| e.to_string())?;
     let file = SafeTensors::deserialize(bytes).map_err(|e| e.to_string())?;
     let words = |name, dtype| -> Result<Vec<[u8; 4]>, String> {
         let (words, rest) = column(&file, name, dtype)?.as_chunks::<4>();

@@ -12,6 +12,7 @@ use crate::outcome::Outcome;
 fn sample(n: u128, tokens: Vec<u32>, logprobs: Vec<f32>) -> Sample {
     let session_id = SessionId::new("n1", SessionHash(n));
     let span = SampledSpan {
+        turn: rollgate_pipeline::id::TurnIndex(0),
         start: 0,
         end: 1,
         scene: "main".into(),

@@ -11,7 +11,7 @@ use crate::parse::{Parsed, parse};
 use crate::protocol::ReplyMeta;
 use crate::record::{Record, TurnRecord, TurnTimes};
 use crate::trajectory::answer_digest;
-use crate::turn::{Generated, Reply, ReplyForm, Usage};
+use crate::turn::{Finish, Generated, Reply, ReplyForm, Usage};
 
 /// What the agent gets once the record is durable.
 pub(super) struct Answer {
@@ -27,9 +27,9 @@ impl Exchange {
         else {
             return self.misuse("answer");
         };
-        let generated = match self.read(reply, cx) {
+        let generated = match self.read(reply, &prepared, cx) {
             Ok(generated) => generated,
-            Err(fault) => return self.refuse(&fault),
+            Err(fault) => return self.fail(cx, &fault),
         };
         let parsed = parse_generated(&prepared, &generated, cx);
         let usage = Usage {
@@ -49,35 +49,44 @@ impl Exchange {
             form: prepared.form,
         };
         let record = Record::Turn(Box::new(self.record(*prepared, generated, parsed, usage, cx)));
-        let frame = cx
-            .session
-            .apply(&record)
-            .map_err(|error| Fault::new(FaultKind::Internal, error))
-            .and_then(|()| {
-                record.to_frame().map_err(|error| Fault::new(FaultKind::JournalFailed, error))
+        // The frame first: memory must never hold a turn that cannot be written.
+        let frame = record
+            .clone()
+            .to_frame()
+            .map_err(|error| Fault::new(FaultKind::JournalFailed, error))
+            .and_then(|frame| {
+                let applied = cx.session.apply(&record);
+                applied.map(|()| frame).map_err(|error| Fault::new(FaultKind::Internal, error))
             });
         match frame {
             Ok(frame) => {
                 self.stage = Stage::Record(Box::new(answer));
                 Want::Durable(frame)
             }
-            Err(fault) => self.refuse(&fault),
+            Err(fault) => self.fail(cx, &fault),
         }
     }
 
-    fn read(&mut self, reply: ReplyReader, cx: &Context<'_>) -> Result<Generated, Fault> {
+    fn read(
+        &mut self,
+        reply: ReplyReader,
+        prepared: &Prepared,
+        cx: &Context<'_>,
+    ) -> Result<Generated, Fault> {
         let Some((head, body)) = reply.into_parts() else {
             return Err(Fault::new(FaultKind::EngineBadReply, "the engine's reply is not whole"));
         };
         self.engine_reusable = head.keep_alive;
         let gatehouse = cx.gatehouse;
         let result = gatehouse.engine.read(head.status, &body, gatehouse.model.vocab_size);
-        result.map_err(|mut fault| {
+        let generated = result.map_err(|mut fault| {
             if fault.kind == FaultKind::EngineBusy && head.retry_after_s.is_some() {
                 fault.retry_after_s = head.retry_after_s;
             }
             fault
-        })
+        })?;
+        check_prompt(&generated, prepared)?;
+        Ok(generated)
     }
 
     fn record(
@@ -138,6 +147,38 @@ impl Exchange {
         bytes.extend_from_slice(&http::chunk(&events));
         bytes.extend_from_slice(&http::last_chunk());
         bytes.freeze()
+    }
+}
+
+impl Answer {
+    /// Whether the engine gave up on the generation. What there is of it is recorded, untrained; the
+    /// agent is not given a torso that looks like an answer.
+    pub(super) fn aborted(&self) -> bool {
+        self.meta.finish == Finish::Abort
+    }
+
+    pub(super) fn abort_fault() -> Fault {
+        let message = "the engine gave up on this answer (it may be taking new weights): send the \
+                       request again";
+        Fault::new(FaultKind::EngineBusy, message)
+    }
+}
+
+/// The engine must have seen the prompt that it was sent, not a part of it.
+fn check_prompt(generated: &Generated, prepared: &Prepared) -> Result<(), Fault> {
+    let sent = prepared.prompt_tokens;
+    if generated.ids.is_empty() && generated.finish == Finish::Abort {
+        return Err(Answer::abort_fault());
+    }
+    match generated.prompt_tokens {
+        Some(seen) if seen != sent => Err(Fault::new(
+            FaultKind::EngineBadReply,
+            format!(
+                "the engine counted {seen} prompt tokens, but {sent} were sent: it, or a router \
+                 before it, changes prompts (truncation must be off)"
+            ),
+        )),
+        _ => Ok(()),
     }
 }
 

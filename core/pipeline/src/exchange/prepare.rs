@@ -42,7 +42,7 @@ impl Exchange {
         let prepared = self.dialect.read(&body.into_bytes()).and_then(|asked| prepare(asked, cx));
         let prepared = match prepared {
             Ok(prepared) => Box::new(prepared),
-            Err(fault) => return self.refuse(&fault),
+            Err(fault) => return self.fail(cx, &fault),
         };
         let mut prompt = prepared
             .parent
@@ -108,24 +108,66 @@ fn stretch(
     let trajectory = &session.trajectory;
     if let Some(turn) = resume.same_prompt {
         let skip = resume.parent.map_or(0, |parent| trajectory.length_through(parent)) as usize;
-        return Ok(trajectory.prompt_ids(turn).concat().split_off(skip));
+        return Ok(after(&trajectory.prompt_ids(turn), skip));
     }
+    // Templates that print the date get the session's, so that a turn can be rendered again.
+    let mut kwargs = asked.template_kwargs.clone();
+    kwargs.entry("now").or_insert_with(|| (session.opened_at_ms() / 1_000).into());
     let Some(parent) = resume.parent else {
-        return model.first(&asked.messages, &asked.tools, &asked.template_kwargs);
+        return model.first(&asked.messages, &asked.tools, &kwargs);
     };
     let (last, reasoning_open) = trajectory.tail(parent);
     let tail = PriorTail { closed: last == Some(model.markers.close), reasoning_open };
-    model.stretch(tail, &asked.messages[from..], &asked.tools, &asked.template_kwargs)
+    model.stretch(tail, &asked.messages[from..], &asked.tools, &kwargs)
 }
 
-/// Pinned sampling laid over the agent's, with the budget that context and session leave.
+/// What is behind the first `skip` ids of these pieces.
+fn after(pieces: &[&[TokenId]], mut skip: usize) -> Vec<TokenId> {
+    let mut ids = Vec::new();
+    for piece in pieces {
+        let skipped = skip.min(piece.len());
+        ids.extend_from_slice(&piece[skipped..]);
+        skip -= skipped;
+    }
+    ids
+}
+
+/// Parameters that have a name of their own: an agent cannot set them behind the session's back by
+/// naming them among the engine's switches.
+const NAMED: [&str; 15] = [
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "max_tokens",
+    "max_new_tokens",
+    "seed",
+    "sampling_seed",
+    "stop",
+    "n",
+    "logprobs",
+    "prompt_logprobs",
+    "truncate_prompt_tokens",
+];
+
+/// Pinned sampling laid over the agent's, with the budget that context and session leave. What
+/// nobody set is the model's own distribution, said outright: engines have defaults of their own
+/// (`generation_config.json`), and a sample must say what it was drawn from.
 fn settle(
     asked: &Sampling,
     session: &Session,
     model: &Model,
     prompt_tokens: u32,
 ) -> Result<Sampling, Fault> {
-    let mut sampling = asked.clone().pinned_by(&session.options().sampling);
+    let mut sampling = asked.clone();
+    sampling.extra.retain(|key, _| !NAMED.contains(&key.as_str()));
+    let mut sampling = sampling.pinned_by(&session.options().sampling);
+    sampling.temperature.get_or_insert(1.0);
+    sampling.top_p.get_or_insert(1.0);
+    sampling.top_k.get_or_insert(-1);
+    sampling.min_p.get_or_insert(0.0);
     let room = model.max_context.saturating_sub(prompt_tokens);
     if room == 0 {
         // Agents look for these words to know that they must compact.

@@ -76,6 +76,9 @@ pub struct SessionState {
     pub segments: u32,
     /// The reward, where one was set.
     pub reward: Option<f64>,
+    /// Label of the fault that the last exchange ended in, where the agent was not to blame. A
+    /// session that was reloaded since does not know it.
+    pub last_fault: Option<&'static str>,
 }
 
 /// A session in memory.
@@ -86,6 +89,8 @@ pub struct Session {
     scenes: BTreeMap<String, u32>,
     reward: Option<f64>,
     sealed: bool,
+    /// What the last exchange ended in, where neither answer nor agent's fault. Not in the journal.
+    pub(super) last_fault: Option<FaultKind>,
     in_flight: Rc<Cell<u32>>,
     last_used_mono_ms: u64,
 }
@@ -130,6 +135,7 @@ impl Session {
             scenes: BTreeMap::new(),
             reward: None,
             sealed: false,
+            last_fault: None,
             in_flight: Rc::new(Cell::new(0)),
             last_used_mono_ms: 0,
         };
@@ -178,7 +184,13 @@ impl Session {
             scenes: self.scenes.clone(),
             segments: self.trajectory.leaves(),
             reward: self.reward,
+            last_fault: self.last_fault.map(FaultKind::label),
         }
+    }
+
+    /// When it was opened, in milliseconds since the epoch.
+    pub fn opened_at_ms(&self) -> u64 {
+        self.opened.at_ms
     }
 
     /// Exchanges that are under way.
@@ -197,16 +209,25 @@ impl Session {
         InFlight(Rc::clone(&self.in_flight))
     }
 
-    /// Whether another exchange may start.
-    pub(super) fn admit(&self) -> Result<(), Fault> {
+    /// Whether another exchange may start; it counts as one in flight already.
+    pub(super) fn admit(&self, gatehouse: &Gatehouse) -> Result<(), Fault> {
         if self.sealed {
             let message = "this session is closed; open another one to go on";
             return Err(Fault::new(FaultKind::SessionClosed, message));
         }
+        let model = &gatehouse.model;
+        if self.opened.tokenizer_digest != model.tokenizer_digest
+            || self.opened.template_digest != model.template_digest
+        {
+            let message = "this session was begun with another tokenizer or chat template than is \
+                           served now; its samples can be fetched, but open another one to go on";
+            return Err(Fault::new(FaultKind::SessionClosed, message));
+        }
         let budget = &self.opened.options.limits;
-        if budget.turns.is_some_and(|turns| self.trajectory.turns() >= turns) {
-            let message =
-                format!("the session's budget of {} turns is used up", self.trajectory.turns());
+        let others = self.in_flight().saturating_sub(1);
+        if budget.turns.is_some_and(|turns| self.trajectory.turns() + others >= turns) {
+            let most = budget.turns.unwrap_or_default();
+            let message = format!("the session's budget of {most} turns is used up");
             return Err(Fault::new(FaultKind::Budget, message));
         }
         self.tokens_left().map(drop)

@@ -39,6 +39,14 @@ pub fn build(records: &[Record], attempt: &Attempt) -> Vec<Sample> {
             _ => None,
         })
         .collect();
+    let ordered = turns
+        .iter()
+        .zip(0..)
+        .all(|(turn, at)| turn.turn.0 == at && turn.parent.is_none_or(|parent| parent.0 < at));
+    if !ordered {
+        // Not a journal that any version writes: nothing can be said about its tokens.
+        return Vec::new();
+    }
     let branches = branches(&turns);
     let owners = owners(&turns, &branches);
     let trained: Vec<(usize, &Vec<usize>)> = branches
@@ -196,6 +204,7 @@ fn add_turn(sample: &mut Sample, turn: &TurnRecord, owned: bool) {
         return;
     }
     sample.turns.push(SampledSpan {
+        turn: turn.turn,
         start,
         end: sample.tokens.len() as u32,
         scene: turn.verdict.scene.name().to_owned(),

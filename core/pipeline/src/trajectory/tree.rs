@@ -72,14 +72,15 @@ impl Trajectory {
     pub fn resume(&self, path: &Path) -> Resume {
         let all = path.elements.len();
         let prompts = self.points.get(&path.chain(all)).map_or(&[][..], |point| &point.prompts);
-        // An empty answer vanishes from what agents send back, so a request that ends where such a
-        // turn ended is that prompt again, not its continuation.
-        let deepest = if prompts.is_empty() { all + 1 } else { all };
-        let (parent, matched) = (0..deepest)
+        let (parent, matched) = (0..=all)
             .rev()
             .find_map(|matched| {
                 let point = self.points.get(&path.chain(matched))?;
-                Some((Some(self.choose(&point.answers)?), matched))
+                // An empty answer vanishes from what agents send back, so a request that ends where
+                // such a turn ended is that prompt again, not its continuation.
+                let again = |turn: &&TurnIndex| matched == all && point.prompts.contains(turn);
+                let answers = point.answers.iter().filter(|turn| !again(turn)).copied();
+                Some((Some(self.choose(&answers.collect::<Vec<_>>())?), matched))
             })
             .unwrap_or((None, 0));
         let same_prompt = prompts.iter().copied().find(|turn| self.parent(*turn) == parent);

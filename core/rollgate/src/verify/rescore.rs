@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use rollgate_pipeline::engine::EngineKind;
-use rollgate_pipeline::sample::Sample;
+use rollgate_pipeline::fault::FaultKind;
+use rollgate_pipeline::sample::{Sample, check};
 use serde::Serialize;
 
 use super::Report;
@@ -34,8 +35,11 @@ pub fn rescore(url: &str, samples: &[Sample], report: &mut Report) -> Result<Sco
     };
     let mut scores = Scores::default();
     let mut sum = 0.0;
-    for sample in samples {
-        let scored = match score(&agent, url, facts.kind, &model(sample), &sample.tokens) {
+    for sample in samples.iter().filter(|sample| check(sample).is_empty()) {
+        // Scoring samples one more token; what fills the context is scored but for its last id.
+        let room = facts.max_context.map_or(usize::MAX, |tokens| tokens as usize - 1);
+        let tokens = &sample.tokens[..sample.tokens.len().min(room)];
+        let scored = match score(&agent, url, facts.kind, &model(sample), tokens) {
             Ok(scored) => scored,
             Err(Refused::Engine(message)) => return Err(message),
             Err(Refused::Sample(message)) => {
@@ -44,7 +48,7 @@ pub fn rescore(url: &str, samples: &[Sample], report: &mut Report) -> Result<Sco
             }
         };
         let spans = sample.turns.iter().flat_map(|span| span.start as usize..span.end as usize);
-        for at in spans {
+        for at in spans.filter(|at| *at < tokens.len()) {
             let pair = (sample.logprobs.get(at), scored.get(at).copied().flatten());
             let (Some(&ours), Some(theirs)) = pair else {
                 report.find("rescore", &sample.sample_id, format!("no score for token {at}"));
@@ -90,5 +94,10 @@ fn score(
     let status = reply.status().as_u16();
     let limit = rollgate_pipeline::limits::Limits::default().engine_reply_bytes;
     let body = reply.body_mut().with_config().limit(limit).read_to_vec().map_err(engine)?;
-    kind.read_scores(status, &body, tokens).map_err(|fault| Refused::Sample(fault.message))
+    kind.read_scores(status, &body, tokens).map_err(|fault| match fault.kind {
+        FaultKind::EngineBusy | FaultKind::EngineDown | FaultKind::EngineTimeout => {
+            Refused::Engine(fault.message)
+        }
+        _ => Refused::Sample(fault.message),
+    })
 }

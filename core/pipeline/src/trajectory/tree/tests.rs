@@ -108,3 +108,13 @@ fn records_that_do_not_fit_are_refused() {
     record.parent = Some(TurnIndex(0));
     assert!(matches!(tree.insert(&record), Err(TreeError::NoParent(0))));
 }
+
+#[test]
+fn a_request_that_ends_in_an_answer_can_be_asked_again() {
+    let mut play = Play::default();
+    let first = play.turn(&["q"], "a");
+    let second = play.turn(&["q", "a"], "b");
+    assert_eq!(play.tree.parent(second), Some(first));
+    let again = play.resume(&["q", "a"]);
+    assert_eq!((again.parent, again.same_prompt), (Some(first), Some(second)));
+}
