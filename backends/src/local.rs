@@ -217,11 +217,12 @@ fn sweep(root: &Path) -> Result<usize, BackendError> {
     for entry in entries {
         let entry = entry.map_err(io(format!("list {}", root.display())))?;
         let Ok(dir) = entry.path().canonicalize() else { continue };
-        let Some(lease) = lease::read(&dir) else { continue };
-        if lease.held() {
+        let id = entry.file_name().to_string_lossy().into_owned();
+        // An owner that was killed while it made or removed a sandbox leaves one without a lease.
+        let held = lease::read(&dir).map(|lease| lease.held());
+        if held.or_else(|| lease::owner_lives(&dir, &id)).unwrap_or(true) {
             continue;
         }
-        let id = entry.file_name().to_string_lossy().into_owned();
         let swept =
             processes::kill_all(&Target::sandbox(&id, &dir)).and_then(|()| files::remove(&dir));
         match swept {

@@ -58,6 +58,18 @@ pub(super) fn read(dir: &Path) -> Option<Lease> {
     serde_json::from_slice(&bytes).ok()
 }
 
+/// Whether the owner that a sandbox's name tells of lives; `None` for a directory that is not a
+/// sandbox, or was released.
+pub(super) fn owner_lives(dir: &Path, id: &str) -> Option<bool> {
+    if dir.join(RELEASED).exists() {
+        return None;
+    }
+    let mut parts = id.strip_prefix("sb-")?.splitn(3, '-');
+    let (pid, start_ticks) = (parts.next()?.parse().ok()?, parts.next()?.parse::<u64>().ok()?);
+    parts.next()?.parse::<u64>().ok()?;
+    Some(processes::start_ticks(pid) == Some(start_ticks))
+}
+
 /// Turns a sandbox into a plain directory that sweeps leave alone.
 pub(super) fn release(dir: &Path) -> Result<(), BackendError> {
     match std::fs::rename(dir.join(FILE), dir.join(RELEASED)) {

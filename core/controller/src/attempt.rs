@@ -136,7 +136,11 @@ impl<'a> Place<'a> {
         let exit = self.exec("agent", self.agent_exec(launch)).await?;
         log::keep(self.logs, "agent", &exit).await;
         let result = match result_file {
-            Some(path) => self.get(&path, RESULT_BYTES).await?,
+            // What cannot be read is what the agent made of it: the harness judges.
+            Some(path) => match self.get(&path, RESULT_BYTES).await {
+                Err(halt) if halt.outcome == Outcome::InfraFailed => None,
+                got => got?,
+            },
             None => None,
         };
         let ended = Ended {
@@ -161,8 +165,25 @@ impl<'a> Place<'a> {
         Ok(Ran { outcome, reason, exit: how(&exit), last_words: last_words(&exit) })
     }
 
-    /// Finds the reward. The inner error is the evaluation's own failure.
+    /// Finds the reward. The inner error is the evaluation's own failure, and whatever the agent made
+    /// of its place: neither is tried again.
     pub async fn evaluate(&self, evaluate: &Evaluate) -> Result<Result<Reward, Reason>, Halt> {
+        match self.graded(evaluate).await {
+            Err(halt) if halt.outcome == Outcome::InfraFailed && self.lives().await => {
+                Ok(Err(halt.reason))
+            }
+            other => other,
+        }
+    }
+
+    /// Whether the sandbox still runs commands: then what failed in it is not the backend's fault.
+    async fn lives(&self) -> bool {
+        let mut exec = self.command(vec!["true".to_owned()], limits::FILE);
+        exec.cwd = Some("/".to_owned());
+        self.exec("alive", exec).await.is_ok_and(|exit| exit.code == Some(0))
+    }
+
+    async fn graded(&self, evaluate: &Evaluate) -> Result<Result<Reward, Reason>, Halt> {
         // A fresh name: no file of the agent can be taken for the evaluation's.
         let dir = format!("{}/rollgate-reward-{}", self.sandbox.home(), random_hex()?);
         self.put(&format!("{dir}/.keep"), b"").await?;

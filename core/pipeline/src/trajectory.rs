@@ -11,6 +11,6 @@ mod tokens;
 mod tree;
 
 pub use digest::Digest;
-pub use element::{Element, answer_digest, fold};
+pub use element::{Element, Evidence, answer_digest, fold};
 pub use path::{Path, Root};
 pub use tree::{Resume, Trajectory, TreeError};

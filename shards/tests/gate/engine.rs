@@ -111,7 +111,7 @@ fn reply(model: &Model, text: &str) -> Vec<u8> {
         "choices": [{"index": 0, "finish_reason": "stop", "stop_reason": null,
             "token_ids": ids, "logprobs": {"content": content},
             "weight_versions": [{"version": "w1", "start": 0, "end": ids.len()}]}],
-        "usage": {"prompt_tokens": 1, "completion_tokens": ids.len()},
+        "usage": {"completion_tokens": ids.len()},
     })
     .to_string();
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());

@@ -27,6 +27,9 @@ impl Fake {
             took: Duration::ZERO,
         };
         let text = exec.argv.last().unwrap();
+        // Once broken, it stays so.
+        let breaks = |exec: &Exec| exec.argv.last().is_some_and(|last| last == "break");
+        let broken = breaks(exec) || self.seen.lock().unwrap().iter().any(breaks);
         match text.split_once(' ').unwrap_or((text, "")) {
             ("exit", code) => exit.code = Some(code.parse().unwrap()),
             ("grade", reward) => {
@@ -35,7 +38,8 @@ impl Fake {
                 self.files.lock().unwrap().insert(path.clone(), reward.as_bytes().to_vec());
             }
             ("late", _) => exit.timed_out = true,
-            ("break", _) => return Err(BackendError::Unusable("gone".to_owned())),
+            ("damage", _) => return Err(BackendError::Unusable("no such directory".to_owned())),
+            _ if broken => return Err(BackendError::Unusable("gone".to_owned())),
             ("panic", _) => panic!("a bug"),
             ("complain", what) => {
                 exit.code = Some(1);
@@ -156,6 +160,7 @@ async fn each_way_to_end_becomes_its_outcome() {
         (r#","evaluate":{"command":["grade nan"]}"#, "ok", "done reward_unusable"),
         (r#","evaluate":{"command":["late"]}"#, "ok", "done evaluate_timeout"),
         (r#","evaluate":{"command":["break"]}"#, "ok", "infra_failed evaluate: gone"),
+        (r#","evaluate":{"command":["damage"]}"#, "ok", "done evaluate"),
         ("", "break", "infra_failed agent: gone"),
         ("", "panic", "infra_failed agent_panic: a bug in Rollgate: a bug"),
         (

@@ -134,7 +134,7 @@ fn after(pieces: &[&[TokenId]], mut skip: usize) -> Vec<TokenId> {
 
 /// Parameters that have a name of their own: an agent cannot set them behind the session's back by
 /// naming them among the engine's switches.
-const NAMED: [&str; 15] = [
+const NAMED: [&str; 25] = [
     "temperature",
     "top_p",
     "top_k",
@@ -150,6 +150,17 @@ const NAMED: [&str; 15] = [
     "logprobs",
     "prompt_logprobs",
     "truncate_prompt_tokens",
+    // Parts of the call itself.
+    "prompt",
+    "prompt_embeds",
+    "model",
+    "request_id",
+    "return_token_ids",
+    "return_tokens_as_token_ids",
+    "stream",
+    "echo",
+    "suffix",
+    "best_of",
 ];
 
 /// Pinned sampling laid over the agent's, with the budget that context and session leave. What

@@ -117,7 +117,7 @@ impl Play {
             "choices": [{"index": 0, "finish_reason": "stop", "stop_reason": null,
                 "token_ids": ids, "logprobs": {"content": content},
                 "weight_versions": [{"version": "w1", "start": 0, "end": ids.len()}]}],
-            "usage": {"prompt_tokens": 1, "completion_tokens": ids.len()},
+            "usage": {"completion_tokens": ids.len()},
         })
         .to_string();
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
@@ -272,4 +272,65 @@ fn an_engine_that_contradicts_itself_records_nothing() {
     assert_eq!(play.session.in_flight(), 1);
     drop(exchange);
     assert_eq!(play.session.in_flight(), 0);
+}
+
+#[test]
+fn an_engine_that_saw_another_prompt_is_not_believed() {
+    let mut play = Play::new(SessionOptions::default());
+    let (mut exchange, _) =
+        play.begin(&chat(json!([{"role": "user", "content": "q"}])).to_string());
+    let reply = String::from_utf8(play.engine_reply("a<|im_end|>")).unwrap();
+    let reply = reply.replace("\"usage\":{", "\"usage\":{\"prompt_tokens\":1,");
+    let (_, body) = reply.split_once("\r\n\r\n").unwrap();
+    let reply = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let mut bytes = BytesMut::from(reply.as_bytes());
+    let want = play.step(|cx| exchange.engine_bytes(cx, &mut bytes, false));
+    let seen = play.finish(&mut exchange, want, None);
+    assert_eq!((seen.status, play.turns().len()), (502, 0));
+    assert!(seen.body.contains("prompt tokens"), "{}", seen.body);
+    assert_eq!(play.session.state().last_fault, Some("engine_bad_reply"));
+    play.ask(&chat(json!([{"role": "user", "content": "q"}])), "a<|im_end|>");
+    assert_eq!(play.session.state().last_fault, None);
+}
+
+#[test]
+fn an_abort_is_recorded_untrained_and_not_given_for_an_answer() {
+    let mut play = Play::new(SessionOptions::default());
+    let (mut exchange, _) =
+        play.begin(&chat(json!([{"role": "user", "content": "q"}])).to_string());
+    let reply = String::from_utf8(play.engine_reply("par")).unwrap();
+    // "stop" and "abort" have different lengths: the content length is made anew.
+    let (_, body) = reply.split_once("\r\n\r\n").unwrap();
+    let body = body.replace("\"finish_reason\":\"stop\"", "\"finish_reason\":\"abort\"");
+    let reply = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let mut bytes = BytesMut::from(reply.as_bytes());
+    let want = play.step(|cx| exchange.engine_bytes(cx, &mut bytes, false));
+    let seen = play.finish(&mut exchange, want, None);
+    assert_eq!((seen.status, play.turns().len()), (503, 1));
+    assert_eq!(play.turns()[0].finish, crate::turn::Finish::Abort);
+}
+
+#[test]
+fn an_agent_cannot_get_round_what_the_session_pins() {
+    let mut options = SessionOptions::default();
+    options.sampling.temperature = Some(1.0);
+    let mut play = Play::new(options);
+    let mut request = chat(json!([{"role": "user", "content": "q"}]));
+    request["sampling"] = json!({"extra": {"temperature": 0, "max_tokens": 9, "min_tokens": 1}});
+    let seen = play.ask(&request, "a<|im_end|>");
+    let sent = &seen.engine_body["sampling_params"];
+    assert_eq!((&sent["temperature"], &sent["min_tokens"]), (&json!(1.0), &json!(1)));
+    assert_ne!(sent["max_tokens"], 9);
+}
+
+#[test]
+fn a_session_of_another_tokenizer_is_not_continued() {
+    let mut play = Play::new(SessionOptions::default());
+    let mut opened =
+        play.gatehouse.open(SessionId::new("n1", SessionHash(1)), Default::default(), 0);
+    opened.tokenizer_digest = "another".into();
+    play.session = Session::replay(vec![Record::Opened(Box::new(opened))]).unwrap();
+    let seen = play.ask(&chat(json!([{"role": "user", "content": "q"}])), "");
+    assert_eq!(seen.status, 403);
+    assert!(seen.body.contains("another tokenizer"), "{}", seen.body);
 }

@@ -91,7 +91,7 @@ impl<'a> Frames<'a> {
         if rest.is_empty() {
             return Ok((records, Tail::Whole));
         }
-        if has_frame_behind(rest) {
+        if has_frame_behind(rest) || is_damaged(rest) {
             return Err(FrameError::Damaged(valid as u64));
         }
         let tail = Tail::Torn { valid_bytes: valid as u64, lost_bytes: rest.len() as u64 };
@@ -113,6 +113,15 @@ fn whole_frame(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
     let payload = bytes.get(HEAD_BYTES..HEAD_BYTES.checked_add(length)?)?;
     (checksum(payload) == head[8..16]).then_some((payload, HEAD_BYTES + length))
+}
+
+/// A frame whose every byte is there and that does not match its checksum was not torn: it was
+/// changed. Only a power loss leaves the end of a file as zeros.
+fn is_damaged(rest: &[u8]) -> bool {
+    let Some(head) = rest.first_chunk::<HEAD_BYTES>() else { return false };
+    let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
+    let whole = head[..4] == MAGIC && rest.len() >= HEAD_BYTES.saturating_add(length);
+    whole && !rest.ends_with(&[0; 16])
 }
 
 /// A torn write is the last thing in a file. A good frame behind a bad one means damage.

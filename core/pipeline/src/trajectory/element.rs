@@ -19,6 +19,44 @@ pub struct Element {
     pub role: Role,
     /// Index of the first message that it folds.
     pub first_message: usize,
+    /// What tells it from others of the same digest.
+    pub evidence: Evidence,
+}
+
+/// What an assistant element says beyond its meaning. Two answers may mean the same; which of them
+/// an agent goes on from shows in what it echoes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Evidence {
+    /// Digest of the ids of its tool calls, where it has any.
+    pub call_ids: Option<Digest>,
+    /// Digest of its reasoning, where it has some.
+    pub reasoning: Option<Digest>,
+}
+
+impl Evidence {
+    /// Of an assistant element with these calls and this reasoning.
+    pub fn new<'a>(
+        calls: impl Iterator<Item = &'a ToolCall>,
+        reasoning: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        let digest = |texts: Vec<Vec<u8>>| {
+            let mut hasher = Hasher::new();
+            texts.iter().for_each(|text| add_bytes(&mut hasher, text));
+            texts.iter().any(|text| !text.is_empty()).then(|| Digest::of(&hasher))
+        };
+        Self {
+            call_ids: digest(calls.map(|call| id_core(&call.id)).collect()),
+            reasoning: digest(reasoning.map(|text| text.trim().as_bytes().to_vec()).collect()),
+        }
+    }
+
+    /// How much of what `echoed` says this one confirms; what is missing there says nothing.
+    pub fn confirms(&self, echoed: &Evidence) -> u32 {
+        let same = |ours: Option<Digest>, theirs: Option<Digest>| {
+            u32::from(theirs.is_some() && ours == theirs)
+        };
+        2 * same(self.call_ids, echoed.call_ids) + same(self.reasoning, echoed.reasoning)
+    }
 }
 
 /// Folds messages to elements.
@@ -30,12 +68,15 @@ pub fn fold(messages: &[Message]) -> Vec<Element> {
     while at < messages.len() {
         let first_message = at;
         let role = messages[at].role;
+        let mut evidence = Evidence::default();
         let digest = match role {
             Role::Assistant => {
                 let run = assistant_run(&messages[at..]);
                 at += run.len();
                 calls = run.iter().flat_map(|message| &message.tool_calls).collect();
                 results = 0;
+                let reasoning = run.iter().filter_map(|message| message.reasoning.as_deref());
+                evidence = Evidence::new(calls.iter().copied(), reasoning);
                 assistant_digest(run)
             }
             Role::Tool => {
@@ -48,7 +89,7 @@ pub fn fold(messages: &[Message]) -> Vec<Element> {
                 text_digest(&messages[first_message])
             }
         };
-        elements.extend(digest.map(|digest| Element { digest, role, first_message }));
+        elements.extend(digest.map(|digest| Element { digest, role, first_message, evidence }));
     }
     elements
 }
@@ -107,8 +148,11 @@ fn result_digest(message: &Message, calls: &[&ToolCall], place: usize) -> Digest
 
 /// Agents rewrite ids to fit alphabets of their own; letters and digits survive.
 fn same_call_id(left: &str, right: &str) -> bool {
-    let core = |id: &'_ str| id.bytes().filter(u8::is_ascii_alphanumeric).collect::<Vec<_>>();
-    left == right || (!left.is_empty() && core(left) == core(right))
+    left == right || (!id_core(left).is_empty() && id_core(left) == id_core(right))
+}
+
+fn id_core(id: &str) -> Vec<u8> {
+    id.bytes().filter(u8::is_ascii_alphanumeric).collect()
 }
 
 fn start(role: Role) -> Hasher {
@@ -137,6 +181,8 @@ fn add_text(hasher: &mut Hasher, text: &str) -> bool {
 /// not JSON stands for itself.
 fn canonical_arguments(arguments: &str) -> String {
     match serde_json::from_str::<Value>(arguments) {
+        // A number beyond what is read exactly must not make two calls equal.
+        Ok(_) if has_long_number(arguments) => arguments.trim().to_owned(),
         Ok(value) => {
             let mut out = String::with_capacity(arguments.len());
             write_canonical(&value, &mut out);
@@ -146,6 +192,15 @@ fn canonical_arguments(arguments: &str) -> String {
         Err(_) => arguments.trim().to_owned(),
     }
 }
+
+fn has_long_number(text: &str) -> bool {
+    text.as_bytes()
+        .chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
+        .any(|run| run.len() > LONG_NUMBER_DIGITS && run[0].is_ascii_digit())
+}
+
+/// Numbers of up to this many digits survive a 64-bit float.
+const LONG_NUMBER_DIGITS: usize = 15;
 
 pub(super) fn write_canonical(value: &Value, out: &mut String) {
     match value {
@@ -258,6 +313,13 @@ mod tests {
         let back = assistant("look\n", vec![call("other", "bash", r#"{ "command": "ls" }"#)]);
         assert_eq!(answer_digest("look", &calls), Some(digests(&[back])[0]));
         assert_eq!(answer_digest(" ", &[]), None);
+    }
+
+    #[test]
+    fn long_numbers_are_compared_digit_by_digit() {
+        let with = |n: &str| assistant("", vec![call("1", "f", &format!(r#"{{"n":{n}}}"#))]);
+        differ(&[with("12345678901234567890123")], &[with("12345678901234567890124")]);
+        same(&[with("12345678901234567890123")], &[with("12345678901234567890123")]);
     }
 
     #[test]

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use super::path::extend;
 use super::tokens::{EdgeIndex, TokenTree};
-use super::{Digest, Path};
+use super::{Digest, Evidence, Path};
 use crate::id::{TokenId, TurnIndex};
 use crate::record::TurnRecord;
+use crate::turn::Role;
 
 /// Where a request joins the trajectory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +43,7 @@ struct Node {
     sampled: EdgeIndex,
     /// Chain after the answer.
     chain: Digest,
+    evidence: Evidence,
     reasoning_open: bool,
     children: u32,
 }
@@ -78,9 +80,14 @@ impl Trajectory {
                 let point = self.points.get(&path.chain(matched))?;
                 // An empty answer vanishes from what agents send back, so a request that ends where
                 // such a turn ended is that prompt again, not its continuation.
-                let again = |turn: &&TurnIndex| matched == all && point.prompts.contains(turn);
-                let answers = point.answers.iter().filter(|turn| !again(turn)).copied();
-                Some((Some(self.choose(&answers.collect::<Vec<_>>())?), matched))
+                // And nothing of the model's stands between two results of the same calls.
+                let next = path.elements.get(matched).map(|element| element.role);
+                let silent_ends = matches!(next, None | Some(Role::Tool));
+                let skip = |turn: &&TurnIndex| silent_ends && point.prompts.contains(turn);
+                let answers: Vec<_> =
+                    point.answers.iter().filter(|turn| !skip(turn)).copied().collect();
+                let echoed = matched.checked_sub(1).map(|last| path.elements[last].evidence);
+                Some((Some(self.choose(&answers, echoed.unwrap_or_default())?), matched))
             })
             .unwrap_or((None, 0));
         let same_prompt = prompts.iter().copied().find(|turn| self.parent(*turn) == parent);
@@ -117,6 +124,10 @@ impl Trajectory {
             prompt,
             sampled,
             chain,
+            evidence: Evidence::new(
+                record.reply.tool_calls.iter(),
+                record.reply.reasoning.as_deref().into_iter(),
+            ),
             reasoning_open: record.reasoning_open,
             children: 0,
         });
@@ -165,12 +176,15 @@ impl Trajectory {
         self.tokens.stored()
     }
 
-    /// Among equal answers, one that nothing continues yet, the newest first: agents that got the
-    /// same answer then stay apart.
-    fn choose(&self, answers: &[TurnIndex]) -> Option<TurnIndex> {
-        let unextended =
-            |turn: &&TurnIndex| self.node(**turn).is_some_and(|node| node.children == 0);
-        answers.iter().rev().find(unextended).or(answers.last()).copied()
+    /// Among answers that mean the same: the one whose call ids and reasoning the agent echoes; then
+    /// one that nothing continues yet; then the newest. So agents that got the same answer stay apart.
+    fn choose(&self, answers: &[TurnIndex], echoed: Evidence) -> Option<TurnIndex> {
+        answers.iter().copied().max_by_key(|turn| {
+            let (confirmed, unextended) = self
+                .node(*turn)
+                .map_or((0, false), |node| (node.evidence.confirms(&echoed), node.children == 0));
+            (confirmed, unextended, *turn)
+        })
     }
 
     fn root(&mut self, root: Digest) -> EdgeIndex {

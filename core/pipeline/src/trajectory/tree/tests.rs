@@ -118,3 +118,51 @@ fn a_request_that_ends_in_an_answer_can_be_asked_again() {
     let again = play.resume(&["q", "a"]);
     assert_eq!((again.parent, again.same_prompt), (Some(first), Some(second)));
 }
+
+#[test]
+fn of_equal_answers_the_echoed_one_is_continued() {
+    let mut tree = Trajectory::default();
+    let call = |id: &str| crate::turn::ToolCall {
+        id: id.into(),
+        name: "f".into(),
+        arguments: "{}".into(),
+    };
+    let path = Play::path(&["q"]);
+    for (turn, id) in [(0, "call_0"), (1, "call_1")] {
+        let mut record = crate::record::tests::turn_record(TurnIndex(turn));
+        record.root = path.root;
+        record.elements = path.elements.iter().map(|element| element.digest).collect();
+        record.answer = answer_digest("", &[call(id)]);
+        record.reply.tool_calls = vec![call(id)];
+        tree.insert(&record).unwrap();
+    }
+    for (turn, id) in [(0, "call0"), (1, "call_1")] {
+        let kwargs = Map::new();
+        let root = Root { model: "m", tools: &[], template_kwargs: &kwargs };
+        let messages = [
+            Message::text(Role::User, "q"),
+            Message { tool_calls: vec![call(id)], ..Message::text(Role::Assistant, "") },
+            Message { tool_call_id: Some(id.into()), ..Message::text(Role::Tool, "r") },
+        ];
+        let resume = tree.resume(&Path::new(root, &messages));
+        assert_eq!((resume.parent, resume.matched), (Some(TurnIndex(turn)), 2));
+    }
+}
+
+#[test]
+fn a_silent_answer_does_not_stand_between_results() {
+    let kwargs = Map::new();
+    let root = Root { model: "m", tools: &[], template_kwargs: &kwargs };
+    let result = |text: &str| Message::text(Role::Tool, text);
+    let mut tree = Trajectory::default();
+    let path = Path::new(root, &[Message::text(Role::User, "q"), result("0")]);
+    let mut record = crate::record::tests::turn_record(TurnIndex(0));
+    record.root = path.root;
+    record.elements = path.elements.iter().map(|element| element.digest).collect();
+    record.answer = None;
+    tree.insert(&record).unwrap();
+    let next = [Message::text(Role::User, "q"), result("0"), result("1")];
+    assert_eq!(tree.resume(&Path::new(root, &next)).parent, None);
+    let next = [Message::text(Role::User, "q"), result("0"), Message::text(Role::User, "r")];
+    assert_eq!(tree.resume(&Path::new(root, &next)).parent, Some(TurnIndex(0)));
+}
