@@ -151,6 +151,10 @@ impl Course<'_> {
                 Want::Agent(bytes) => self.agent(bytes).await?,
                 Want::Done { keep_alive } => {
                     self.release_engine();
+                    if let Some(fault) = self.exchange.fault() {
+                        let (session, kind) = (&self.stay.id, fault.kind.label());
+                        tracing::warn!(%session, kind, "an exchange failed: {fault}");
+                    }
                     return Ok(keep_alive);
                 }
             };

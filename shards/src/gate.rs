@@ -1,9 +1,9 @@
 //! The handle of the data plane: start, commands, drain.
 
 use std::cell::Cell;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::Thread;
@@ -34,6 +34,23 @@ struct Inner {
     agents_addr: SocketAddr,
     /// Resolves when every thread has ended and everything is synced.
     ended: Shared<oneshot::Receiver<()>>,
+    /// Two data planes on one state directory would write the same journals.
+    _lock: File,
+}
+
+/// Takes the state directory for this process; the system lets go of it when the process ends.
+fn lock(state_dir: &Path) -> Result<File, StartError> {
+    let path = state_dir.join("lock");
+    let failed = |error: std::io::Error| environment(format!("{}: {error}", path.display()));
+    let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+        Err(TryLockError::WouldBlock) => Err(environment(format!(
+            "the state directory {} is in use by another rollgate: stop it, or choose another one",
+            state_dir.display()
+        ))),
+    }
 }
 
 impl Gate {
@@ -43,6 +60,7 @@ impl Gate {
         let shards = config.shards.0.max(1);
         let journals = config.state_dir.join("sessions");
         make_directories(&journals)?;
+        let lock = lock(&config.state_dir)?;
         let directory = File::open(&journals)
             .map_err(|error| environment(format!("{}: {error}", journals.display())))?;
         let engines = config.engines.iter().map(|target| Engine::settle(target, shards));
@@ -64,7 +82,12 @@ impl Gate {
         let (sender, ended) = oneshot::channel();
         let syncing = sync::start(plane.clone(), directory, sender).map_err(environment)?;
         let gate = Gate {
-            inner: Arc::new(Inner { plane: plane.clone(), agents_addr, ended: ended.shared() }),
+            inner: Arc::new(Inner {
+                plane: plane.clone(),
+                agents_addr,
+                ended: ended.shared(),
+                _lock: lock,
+            }),
         };
         // On an error the gate is dropped, which stops the shards that did start.
         start_shards(&plane, listeners, syncing.thread())?;

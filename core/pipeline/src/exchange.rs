@@ -78,6 +78,8 @@ pub struct Exchange {
     stream: Option<u64>,
     /// Whether the engine keeps its connection open after the reply that was read.
     engine_reusable: bool,
+    /// What went wrong, where the agent is not to blame.
+    fault: Option<Fault>,
     stage: Stage,
     /// Counts the exchange in its session for as long as it lives.
     _in_flight: InFlight,
@@ -106,6 +108,7 @@ impl Exchange {
             started: cx.now,
             stream: None,
             engine_reusable: false,
+            fault: None,
             stage: Stage::Over,
             _in_flight: cx.session.enter(cx.now),
         };
@@ -161,6 +164,11 @@ impl Exchange {
     /// Whether the engine's connection may be used again: its reply was read to the end.
     pub fn engine_reusable(&self) -> bool {
         self.engine_reusable
+    }
+
+    /// The fault that it ended in, where the agent is not to blame.
+    pub fn fault(&self) -> Option<&Fault> {
+        self.fault.as_ref()
     }
 
     /// The engine could not be asked or did not answer.
@@ -219,6 +227,7 @@ impl Exchange {
     fn fail(&mut self, cx: &mut Context<'_>, fault: &Fault) -> Want {
         if fault.kind.whose() != Whose::Agent {
             cx.session.last_fault = Some(fault.kind);
+            self.fault = Some(fault.clone());
         }
         self.refuse(fault)
     }

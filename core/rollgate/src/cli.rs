@@ -21,10 +21,10 @@ use crate::{agent, config, engine, run, serve, verify};
   rollgate run --demo --n 8 -o out          eight attempts on embedded defaults, no set-up
   rollgate verify out                       check what came out
   rollgate serve -c node.toml               gateway and control port of one node
-  rollgate run tasks.jsonl --agent command --engine http://127.0.0.1:8000 --model ./Qwen3-8B
+  rollgate run tasks.jsonl --agent mini-swe-agent --engine http://127.0.0.1:8000 --model ./Qwen3-8B
 
-Exit codes: 0 all well; 1 some attempts failed or a check found something; 2 wrong use or
-configuration; 3 engine, sandbox or port; 130 interrupted."
+Exit codes: 0 all well; 1 some attempts failed for reasons outside the agent, or a check found
+something; 2 wrong use or configuration; 3 engine, sandbox or port; 130 interrupted."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -79,14 +79,11 @@ fn check(file: &std::path::Path, json: bool) -> anyhow::Result<Exit> {
     if !settled.control.token.is_empty() {
         settled.control.token = "(set)".to_owned();
     }
-    if !settled.model.dir.is_dir() {
-        let dir = settled.model.dir.display();
-        return Err(Stop::wrong_use(format!(
-            "{}: model.dir: {dir} is not a directory",
-            file.display()
-        ))
-        .into());
-    }
+    crate::logging::check(&settled.log.level)?;
+    let max_context = (settled.model.max_context > 0).then_some(settled.model.max_context);
+    let inject = settled.model.inject == config::Inject::Engine;
+    crate::model_dir::load(&settled.model.dir, &settled.model.name, max_context, inject)
+        .map_err(|error| Stop::wrong_use(format!("{}: model.dir: {error:#}", file.display())))?;
     let text =
         if json { serde_json::to_string_pretty(&settled)? } else { toml::to_string(&settled)? };
     println!("{}", text.trim_end());

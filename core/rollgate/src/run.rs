@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use rollgate_controller::job::{self, Control, Job};
-use rollgate_controller::sink::Format;
+use rollgate_controller::sink::{Format, SinkError};
 use tokio::sync::watch;
 
 use crate::exit::{Exit, Stop};
@@ -21,7 +21,8 @@ use setting::Setting;
   rollgate run --demo --n 8 -o out
   rollgate run tasks.jsonl --agent mini-swe-agent --engine http://127.0.0.1:8000 \\
                --model /models/Qwen3-8B --n 4 --concurrency 64 -o out
-  rollgate run tasks.jsonl --agent command --agent-arg python3 --agent-arg agent.py …
+  rollgate run tasks.jsonl --agent command --agent-arg python3 --agent-arg /path/agent.py \\
+               --engine http://127.0.0.1:8000 --model /models/Qwen3-8B
 
 The same command again continues a run that was interrupted. The first Ctrl-C starts nothing more
 and lets attempts end; the second cancels them.
@@ -156,6 +157,9 @@ async fn run_job(
     let mut show = |progress: job::Progress<'_>| bar.show(&progress);
     job::run(job, gate, told, &mut show).await.map_err(|error| match error {
         job::JobError::Wrong(message) => Stop::wrong_use(message),
+        job::JobError::Sink(error @ (SinkError::OtherSettings { .. } | SinkError::Foreign(_))) => {
+            Stop::wrong_use(error)
+        }
         job::JobError::Sink(error) => Stop::environment(error),
     })
 }

@@ -38,7 +38,7 @@ pub struct VerifyArgs {
     /// Largest single difference of log-probabilities.
     #[arg(long, default_value_t = 5e-2)]
     max_diff: f64,
-    /// Accept samples that are unhealthy for this reason; may be repeated.
+    /// Accept this finding or reason (docs/samples.md), such as `segments`; may be repeated.
     #[arg(long, value_name = "REASON")]
     allow: Vec<String>,
     /// Tokenizer for vocabulary and canonical-split checks; default: as run.json says.
@@ -74,6 +74,7 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<Exit> {
     }
     across(&samples, &mut report);
     all_there(&args.path, &samples, &mut report)?;
+    report.findings.retain(|finding| !args.allow.contains(&finding.code));
     if let Some(url) = &args.engine {
         let scores = rescore::rescore(url, &samples, &mut report);
         let scores = match scores {

@@ -113,7 +113,8 @@ pub(super) fn table(summary: &Summary, out: &Path) -> String {
     let unhealthy: Vec<_> =
         summary.unhealthy.iter().map(|(code, count)| format!("{code} x{count}")).collect();
     let health = if unhealthy.is_empty() { "all clean".to_owned() } else { unhealthy.join(", ") };
-    row("samples", format!("{} in {}, {health}", summary.samples, out.display()));
+    let made = if summary.settled_earlier > 0 { "new " } else { "" };
+    row("samples", format!("{} {made}in {}, {health}", summary.samples, out.display()));
     for failure in &summary.failures {
         let reason = failure.reason.as_ref().map_or_else(String::new, ToString::to_string);
         row(&failure.attempt_id, format!("{}: {reason}", failure.outcome));

@@ -42,6 +42,12 @@ impl Setting {
             Some(path) => task::read(path),
         }
         .map_err(Stop::wrong_use)?;
+        let unnamed = tasks.iter().any(|task| task.agent.is_none());
+        if args.agent == "command" && args.agent_arg.is_empty() && unnamed {
+            let message = "--agent command needs the command line: --agent-arg PROGRAM, and one \
+                           --agent-arg for each of its arguments";
+            return Err(Stop::wrong_use(message).into());
+        }
         let (engines, engine) = engines(args)?;
         let side = node::engine_side(&engines, args.model_name.as_deref())?;
         let text = text(args, &side)?;
