@@ -1,4 +1,4 @@
-//! The episode that `rollgate demo` plays: a coding agent writes a program, runs it and checks it.
+//! The episode that `rollgate run --demo` plays: a coding agent writes a program, runs it and checks it.
 
 use serde_json::{Map, Value};
 
