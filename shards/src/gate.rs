@@ -34,11 +34,10 @@ struct Inner {
     agents_addr: SocketAddr,
     /// Resolves when every thread has ended and everything is synced.
     ended: Shared<oneshot::Receiver<()>>,
-    /// Two data planes on one state directory would write the same journals.
-    _lock: File,
 }
 
-/// Takes the state directory for this process; the system lets go of it when the process ends.
+/// Takes the state directory, since two data planes on one would write the same journals. It is let
+/// go of when the file is closed, by whatever ends the process too.
 fn lock(state_dir: &Path) -> Result<File, StartError> {
     let path = state_dir.join("lock");
     let failed = |error: std::io::Error| environment(format!("{}: {error}", path.display()));
@@ -80,14 +79,9 @@ impl Gate {
             epoch: Instant::now(),
         });
         let (sender, ended) = oneshot::channel();
-        let syncing = sync::start(plane.clone(), directory, sender).map_err(environment)?;
+        let syncing = sync::start(plane.clone(), directory, lock, sender).map_err(environment)?;
         let gate = Gate {
-            inner: Arc::new(Inner {
-                plane: plane.clone(),
-                agents_addr,
-                ended: ended.shared(),
-                _lock: lock,
-            }),
+            inner: Arc::new(Inner { plane: plane.clone(), agents_addr, ended: ended.shared() }),
         };
         // On an error the gate is dropped, which stops the shards that did start.
         start_shards(&plane, listeners, syncing.thread())?;

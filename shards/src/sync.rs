@@ -10,11 +10,12 @@ use futures_channel::oneshot;
 use crate::bounds::SYNC;
 use crate::plane::Plane;
 
-/// Starts the thread. It ends, after a last sync, when told that all shards have ended; `ended`
+/// Starts the thread, which holds `lock` until no journal is written any more. It ends, after a last sync, when told that all shards have ended; `ended`
 /// resolves then.
 pub(crate) fn start(
     plane: Arc<Plane>,
     directory: File,
+    lock: File,
     ended: oneshot::Sender<()>,
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("journal-sync".to_owned()).spawn(move || {
@@ -29,6 +30,8 @@ pub(crate) fn start(
                 break;
             }
         }
+        // No shard writes any more: the next data plane may have the state directory.
+        drop(lock);
         // Nobody waits any more when this fails.
         let _ = ended.send(());
     })

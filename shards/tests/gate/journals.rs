@@ -139,3 +139,16 @@ fn a_turn_that_cannot_be_recorded_is_not_answered() {
         assert_eq!(after.status, 401, "memory holds no more than the journal");
     });
 }
+
+#[test]
+fn two_nodes_never_share_a_state_directory() {
+    let engine = Engine::start(model(), |_| Act::Say("x<|im_end|>"));
+    let state = state_dir();
+    let setting = Setting::new(DriverChoice::Epoll);
+    let first = setting.with(state.path(), &engine);
+    let refused = setting.try_start(state.path(), &[engine.addr]).err();
+    let message = refused.map(|error| error.to_string()).unwrap_or_default();
+    assert!(message.contains("in use by another rollgate"), "{message:?}");
+    block_on(first.drain());
+    setting.with(state.path(), &engine);
+}

@@ -16,7 +16,7 @@ use rollgate_pipeline::limits::Limits;
 use rollgate_pipeline::record::{Frames, Record, SessionOptions, Tail};
 use rollgate_pipeline::render::{ControlText, Model, Tokenizer, sample_model::test_model};
 use rollgate_shards::{
-    Created, DriverChoice, Durability, EngineTarget, Gate, GateConfig, ShardStats,
+    Created, DriverChoice, Durability, EngineTarget, Gate, GateConfig, ShardStats, StartError,
 };
 use tempfile::TempDir;
 
@@ -94,6 +94,10 @@ impl Setting {
     }
 
     pub fn start(&self, state_dir: &Path, engines: &[SocketAddr]) -> Gate {
+        self.try_start(state_dir, engines).unwrap()
+    }
+
+    pub fn try_start(&self, state_dir: &Path, engines: &[SocketAddr]) -> Result<Gate, StartError> {
         let target = |addr| EngineTarget { url: format!("http://{addr}"), max_in_flight: 64 };
         let gatehouse = Gatehouse {
             model: model(),
@@ -114,7 +118,6 @@ impl Setting {
             gatehouse: Arc::new(gatehouse),
             idle_evict_ms: self.idle_evict_ms,
         })
-        .unwrap()
     }
 
     /// Against one engine.
