@@ -62,6 +62,8 @@ pub fn build(records: &[Record], attempt: &Attempt) -> Vec<Sample> {
         let mut sample = empty_sample(opened, attempt, (segment, segments));
         end_of_session(&mut sample, records, attempt);
         fill(&mut sample, &path);
+        let asked_again = path.iter().map(|(turn, _)| same_prompt(&turns, turn)).sum();
+        sample.counts.insert("same_prompt_turns".to_owned(), asked_again);
         sample.provenance.columns_blake3 = columns_blake3(&sample);
         let reasons: BTreeSet<_> =
             check(&sample).into_iter().map(|violation| violation.code.to_owned()).collect();
@@ -100,6 +102,15 @@ fn owners(turns: &[&TurnRecord], branches: &[Vec<usize>]) -> BTreeMap<usize, usi
         }
     }
     owners
+}
+
+/// How many other turns had the very same prompt: repetitions of a request, whose answers may not
+/// all have reached the agent, or siblings that it asked for.
+fn same_prompt(turns: &[&TurnRecord], turn: &TurnRecord) -> u64 {
+    let same = |other: &&&TurnRecord| {
+        other.turn != turn.turn && other.parent == turn.parent && other.stretch == turn.stretch
+    };
+    turns.iter().filter(same).count() as u64
 }
 
 fn trainable(turn: &TurnRecord) -> bool {

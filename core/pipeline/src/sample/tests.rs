@@ -55,6 +55,7 @@ fn a_shared_span_is_trained_once_in_the_final_main_branch() {
     let trained: Vec<Vec<u8>> = samples.iter().map(|sample| sample.loss_mask.clone()).collect();
     assert_eq!(trained, [[0, 0, 0, 0, 0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 1, 0, 0, 1, 1, 1]]);
     assert_eq!(samples[0].counts["trained_elsewhere_tokens"], 3);
+    assert!(samples.iter().all(|sample| sample.counts["same_prompt_turns"] == 1));
     assert!(
         samples.iter().all(|sample| sample.segments == 2 && sample.health.reasons().is_empty())
     );
