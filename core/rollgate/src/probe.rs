@@ -41,7 +41,7 @@ pub fn client(timeout: Duration) -> ureq::Agent {
 }
 
 /// SGLang describes its model under a path of its own; newer vLLM has the route for ids, and answers
-/// an empty request there with a complaint instead of 404.
+/// an empty request there with a complaint instead of 404, or 403 where the route is switched off.
 fn kind(agent: &ureq::Agent, url: &str) -> Result<EngineKind, String> {
     let model_info = agent.get(format!("{url}/model_info")).call();
     if model_info.map_err(|error| format!("{url}: {error}"))?.status() == 200 {
@@ -53,7 +53,7 @@ fn kind(agent: &ureq::Agent, url: &str) -> Result<EngineKind, String> {
         .send("{}")
         .map_err(|error| format!("{url}: {error}"))?;
     Ok(match generate.status().as_u16() {
-        404 | 405 => EngineKind::VllmCompletions,
+        401 | 403..=405 => EngineKind::VllmCompletions,
         _ => EngineKind::Vllm,
     })
 }
