@@ -110,7 +110,7 @@ impl Exchange {
             engine_reusable: false,
             fault: None,
             stage: Stage::Over,
-            _in_flight: cx.session.enter(cx.now),
+            _in_flight: cx.session.enter(),
         };
         let body = cx
             .session

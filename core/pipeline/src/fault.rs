@@ -109,11 +109,6 @@ impl FaultKind {
         }
     }
 
-    /// Whether the same request may succeed later.
-    pub fn retryable(self) -> bool {
-        matches!(self.status(), 408 | 429 | 500 | 502..=504)
-    }
-
     /// Metric label and machine-readable code.
     pub fn label(self) -> &'static str {
         use FaultKind::*;

@@ -58,8 +58,6 @@ pub const HEADERS: usize = 128;
 pub const JSON_DEPTH: usize = 128;
 /// How often a connection is handed to another shard before it is asked to close.
 pub const HANDOVERS: u8 = 4;
-/// Bytes read ahead of an agent while its exchange runs, to see it leave.
-pub const READ_AHEAD_BYTES: usize = 64 << 10;
 /// Commands waiting for one shard.
 pub const COMMANDS_PER_SHARD: usize = 1_024;
 /// Sockets on their way to one shard.
@@ -74,4 +72,3 @@ pub const TEMPLATE_FUEL: u64 = 50_000_000;
 pub const RENDER_BYTES: usize = 64 << 20;
 
 const _: () = assert!(HEAD_BYTES >= HEADERS * 128, "a full head of short fields must fit");
-const _: () = assert!(READ_AHEAD_BYTES <= HEAD_BYTES, "read-ahead never holds more than a head");

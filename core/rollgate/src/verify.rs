@@ -211,7 +211,11 @@ fn across(samples: &[Sample], report: &mut Report) {
 /// Whether every sample that the attempts' lines name is here.
 fn all_there(path: &Path, samples: &[Sample], report: &mut Report) -> anyhow::Result<()> {
     let file = path.join("attempts.jsonl");
-    let Ok(text) = std::fs::read_to_string(&file) else { return Ok(()) };
+    if !file.exists() {
+        return Ok(());
+    }
+    let text = std::fs::read_to_string(&file)
+        .map_err(|error| Stop::wrong_use(format!("{}: {error}", file.display())))?;
     let here: BTreeSet<&str> = samples.iter().map(|sample| sample.sample_id.as_str()).collect();
     for line in text.lines() {
         let attempt: Value =

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::Now;
 use crate::engine::EngineKind;
 use crate::fault::{Fault, FaultKind};
 use crate::id::{SessionId, TurnIndex};
@@ -92,7 +91,6 @@ pub struct Session {
     /// What the last exchange ended in, where neither answer nor agent's fault. Not in the journal.
     pub(super) last_fault: Option<FaultKind>,
     in_flight: Rc<Cell<u32>>,
-    last_used_mono_ms: u64,
 }
 
 /// Counts one exchange in its session while it lives.
@@ -137,7 +135,6 @@ impl Session {
             sealed: false,
             last_fault: None,
             in_flight: Rc::new(Cell::new(0)),
-            last_used_mono_ms: 0,
         };
         for record in records {
             session.apply(&record)?;
@@ -198,13 +195,7 @@ impl Session {
         self.in_flight.get()
     }
 
-    /// The monotonic clock at its last exchange, in milliseconds.
-    pub fn last_used_mono_ms(&self) -> u64 {
-        self.last_used_mono_ms
-    }
-
-    pub(super) fn enter(&mut self, now: Now) -> InFlight {
-        self.last_used_mono_ms = now.mono_ms;
+    pub(super) fn enter(&self) -> InFlight {
         self.in_flight.set(self.in_flight.get() + 1);
         InFlight(Rc::clone(&self.in_flight))
     }

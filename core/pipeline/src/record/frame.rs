@@ -20,6 +20,9 @@ pub enum FrameError {
     /// Lengths inside the payload contradict each other.
     #[error("a journal record's columns are damaged: {0}")]
     Columns(&'static str),
+    /// Turns are counted without gaps, and a parent comes before its child.
+    #[error("the journal's turn {0} is out of order: its trajectory cannot be known")]
+    OutOfOrder(u32),
     /// A frame in the middle of the file does not match its checksum.
     #[error("the journal is damaged at byte {0}: bytes after the bad frame would be lost")]
     Damaged(u64),
@@ -84,8 +87,16 @@ impl<'a> Frames<'a> {
     /// All records and the state of the file's end.
     pub fn read_all(mut self) -> Result<(Vec<Record>, Tail), FrameError> {
         let mut records = Vec::new();
+        let mut turns = 0;
         while let Some(payload) = self.next_payload() {
-            records.push(Record::from_payload(payload)?);
+            let record = Record::from_payload(payload)?;
+            if let Record::Turn(turn) = &record {
+                if turn.turn.0 != turns || turn.parent.is_some_and(|parent| parent.0 >= turns) {
+                    return Err(FrameError::OutOfOrder(turn.turn.0));
+                }
+                turns += 1;
+            }
+            records.push(record);
         }
         let (valid, rest) = (self.at, &self.file[self.at..]);
         if rest.is_empty() {

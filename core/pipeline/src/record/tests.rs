@@ -124,3 +124,13 @@ fn columns_that_do_not_add_up_are_refused() {
     assert!(Frames::new(&frame).read_all().is_ok(), "columns of other kinds are ignored");
     assert!(turn_record(TurnIndex(0)).put_columns(b"abc").is_err());
 }
+
+#[test]
+fn turns_out_of_order_are_refused() {
+    let orphan = TurnRecord { parent: Some(TurnIndex(0)), ..turn_record(TurnIndex(0)) };
+    for turn in [turn_record(TurnIndex(1)), orphan] {
+        let frame = Record::Turn(Box::new(turn)).to_frame().unwrap();
+        let error = Frames::new(&frame).read_all().unwrap_err();
+        assert!(matches!(error, FrameError::OutOfOrder(_)), "{error}");
+    }
+}

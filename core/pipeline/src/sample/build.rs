@@ -29,7 +29,8 @@ pub struct Attempt {
     pub outcome: Option<String>,
 }
 
-/// The samples of a session. Without a trained turn there is none.
+/// The samples of a session, from its records as [`crate::record::Frames`] reads them: in order.
+/// Without a trained turn there is none.
 pub fn build(records: &[Record], attempt: &Attempt) -> Vec<Sample> {
     let Some(Record::Opened(opened)) = records.first() else { return Vec::new() };
     let turns: Vec<&TurnRecord> = records
@@ -39,14 +40,6 @@ pub fn build(records: &[Record], attempt: &Attempt) -> Vec<Sample> {
             _ => None,
         })
         .collect();
-    let ordered = turns
-        .iter()
-        .zip(0..)
-        .all(|(turn, at)| turn.turn.0 == at && turn.parent.is_none_or(|parent| parent.0 < at));
-    if !ordered {
-        // Not a journal that any version writes: nothing can be said about its tokens.
-        return Vec::new();
-    }
     let branches = branches(&turns);
     let owners = owners(&turns, &branches);
     let trained: Vec<(usize, &Vec<usize>)> = branches
