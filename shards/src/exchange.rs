@@ -147,6 +147,7 @@ impl Course<'_> {
                 Want::AgentBytes => self.agent_bytes().await?,
                 Want::Engine(request) => self.engine(request).await?,
                 Want::EngineBytes => self.engine_bytes().await?,
+                Want::Wait { ms } => self.wait(ms).await?,
                 Want::Durable(frame) => self.durable(frame).await?,
                 Want::Agent(bytes) => self.agent(bytes).await?,
                 Want::Done { keep_alive } => {
@@ -227,6 +228,11 @@ impl Course<'_> {
             }
             Err(fault) => self.engine_failed(fault),
         }
+    }
+
+    async fn wait(&mut self, ms: u64) -> Result<Want, Broken> {
+        self.while_alive(monoio::time::sleep(Duration::from_millis(ms))).await;
+        self.step(Exchange::woken)
     }
 
     /// Lets the exchange take what came of the reply.

@@ -93,6 +93,7 @@ impl Runtime {
             sampling: ask.task.sampling.clone(),
             limits: ask.task.limits.clone(),
             metadata: ask.task.metadata.clone(),
+            ..SessionOptions::default()
         };
         let create = patient(|| self.gate.create(options.clone()));
         let created = guard("session", limits::SESSION, &cancel, create).await;

@@ -56,6 +56,12 @@ pub enum Want {
     Engine(EngineRequest),
     /// More bytes of the engine's reply.
     EngineBytes,
+    /// Wait until so much time has passed or another exchange of the session is over, whichever is
+    /// first; then call [`Exchange::woken`].
+    Wait {
+        /// Longest wait, in milliseconds.
+        ms: u64,
+    },
     /// Append this frame to the session's journal, in the order in which frames were handed out
     /// within the session; then call [`Exchange::durable`] or [`Exchange::not_durable`].
     Durable(Bytes),
@@ -154,6 +160,28 @@ impl Exchange {
             Ok(BodyState::Done) => self.answer(cx),
             Err(fault) => self.fail(cx, &fault),
         }
+    }
+
+    /// A [`Want::Wait`] is over.
+    pub fn woken(&mut self, _cx: &mut Context<'_>) -> Want {
+        self.misuse("woken")
+    }
+
+    /// The agent's connection is gone, or was cut while it took the answer. The exchange goes on: it
+    /// may be asked for again. Call it once, whenever that is noticed; it changes no want.
+    pub fn agent_gone(&mut self, _cx: &mut Context<'_>) {}
+
+    /// What to send to the engine, besides the call that is under way, so that it gives up on it; then
+    /// go on with the call. `None` where the engine has no such call: then drop the call's connection
+    /// and report [`Exchange::engine_failed`]. The shard asks once, when the agent has been gone for
+    /// the grace period and nobody asked again ([`Exchange::adopted`]).
+    pub fn give_up(&mut self, _cx: &mut Context<'_>) -> Option<EngineRequest> {
+        None
+    }
+
+    /// Whether another exchange waits for what comes of this one, whose agent is gone.
+    pub fn adopted(&self) -> bool {
+        false
     }
 
     /// Whether any byte of the engine's reply has been seen (then a resend may sample twice).

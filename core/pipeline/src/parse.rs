@@ -7,10 +7,8 @@
 mod call;
 mod qwen3;
 
-pub use qwen3::Machine;
-
 use crate::id::TokenId;
-use crate::render::{Family, Model};
+use crate::render::{Family, Markers, Model, Tokenizer};
 use crate::turn::{Reply, Tool};
 
 /// A parsed generation.
@@ -22,10 +20,67 @@ pub struct Parsed {
     pub reasoning_open: bool,
 }
 
+/// What a machine is made for.
+#[derive(Clone, Copy)]
+pub struct Setting<'a> {
+    /// The model family's marker tokens.
+    pub markers: &'a Markers,
+    /// Ids to bytes.
+    pub tokenizer: &'a dyn Tokenizer,
+    /// The last ids of the prompt, the generation prompt among them: they say whether reasoning is
+    /// already open.
+    pub prompt_tail: &'a [TokenId],
+    /// The tools on offer: what their schemas say types the values of calls written as plain text.
+    pub tools: &'a [Tool],
+}
+
+/// What is known once a generation is over.
+#[derive(Clone, Copy, Debug)]
+pub struct End<'a> {
+    /// The stop text that ended it: cut off the text, kept in the ids.
+    pub stop_text: Option<&'a str>,
+    /// Makes ids of tool calls unique.
+    pub call_seed: &'a str,
+}
+
+/// Parses a generation id by id. There is one kind per model family.
+pub trait Machine {
+    /// Takes the next sampled id.
+    fn push(&mut self, id: TokenId);
+
+    /// The reply to what was pushed.
+    fn finish(self: Box<Self>, end: &End<'_>) -> Parsed;
+}
+
 /// Name and version of the parser of the model's family, as samples quote it.
 pub fn version(model: &Model) -> &'static str {
     match model.family {
         Family::Qwen3 => "qwen3/1",
+        Family::Qwen3Coder => "qwen3-coder/1",
+        Family::DeepSeekV3 => "deepseek-v3/1",
+        Family::DeepSeekV31 => "deepseek-v3.1/1",
+        Family::Llama31 => "llama3.1/1",
+        Family::Harmony => "harmony/1",
+        Family::Glm45 => "glm4.5/1",
+        Family::KimiK2 => "kimi-k2/1",
+        Family::MiniMaxM2 => "minimax-m2/1",
+        Family::Mistral => "mistral/1",
+    }
+}
+
+/// A machine of this family.
+pub fn machine<'a>(family: Family, setting: Setting<'a>) -> Box<dyn Machine + 'a> {
+    match family {
+        Family::Qwen3
+        | Family::Qwen3Coder
+        | Family::DeepSeekV3
+        | Family::DeepSeekV31
+        | Family::Llama31
+        | Family::Harmony
+        | Family::Glm45
+        | Family::KimiK2
+        | Family::MiniMaxM2
+        | Family::Mistral => Box::new(qwen3::Qwen3::new(setting)),
     }
 }
 
@@ -33,7 +88,7 @@ pub fn version(model: &Model) -> &'static str {
 /// among them): they say whether reasoning is already open. `stop_text` is the stop string that
 /// ended the answer: cut off the text, kept in the ids. `call_seed` makes tool-call ids unique.
 ///
-/// It is [`Machine`] fed at once: parsing while ids arrive gives the same reply.
+/// It is a [`Machine`] fed at once: parsing while ids arrive gives the same reply.
 pub fn parse(
     model: &Model,
     prompt_tail: &[TokenId],
@@ -42,11 +97,9 @@ pub fn parse(
     tools: &[Tool],
     call_seed: &str,
 ) -> Parsed {
-    match model.family {
-        Family::Qwen3 => {
-            let mut machine = Machine::new(model, prompt_tail);
-            ids.iter().for_each(|&id| machine.push(id));
-            machine.finish(stop_text, tools, call_seed)
-        }
-    }
+    let setting =
+        Setting { markers: &model.markers, tokenizer: &*model.tokenizer, prompt_tail, tools };
+    let mut machine = machine(model.family, setting);
+    ids.iter().for_each(|&id| machine.push(id));
+    machine.finish(&End { stop_text, call_seed })
 }

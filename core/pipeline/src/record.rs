@@ -10,7 +10,9 @@ mod session;
 mod turn;
 
 pub use frame::{FrameError, Frames, Tail};
-pub use session::{Budget, Opened, Reward, Sealed, SessionOptions};
+pub use session::{
+    Budget, Delivery, HistoryMode, Opened, Retention, Reward, Sealed, SessionOptions,
+};
 pub use turn::{TurnRecord, TurnTimes};
 
 use bytes::Bytes;
@@ -23,6 +25,8 @@ pub enum Record {
     Opened(Box<Opened>),
     /// An exchange that sampled tokens.
     Turn(Box<TurnRecord>),
+    /// An answer did not reach the agent, or did so later.
+    Delivery(Delivery),
     /// A reward was set; the last one counts.
     Reward(Reward),
     /// No more turns.
@@ -35,6 +39,7 @@ pub enum Record {
 enum Meta {
     Opened(Box<Opened>),
     Turn(Box<TurnRecord>),
+    Delivery(Delivery),
     Reward(Reward),
     Sealed(Sealed),
 }
@@ -48,6 +53,7 @@ impl Record {
                 let columns = turn.take_columns();
                 (Meta::Turn(turn), columns)
             }
+            Record::Delivery(delivery) => (Meta::Delivery(delivery), Vec::new()),
             Record::Reward(reward) => (Meta::Reward(reward), Vec::new()),
             Record::Sealed(sealed) => (Meta::Sealed(sealed), Vec::new()),
         };
@@ -62,6 +68,7 @@ impl Record {
                 turn.put_columns(columns)?;
                 Record::Turn(turn)
             }
+            Meta::Delivery(delivery) => Record::Delivery(delivery),
             Meta::Reward(reward) => Record::Reward(reward),
             Meta::Sealed(sealed) => Record::Sealed(sealed),
         })

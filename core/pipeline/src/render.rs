@@ -24,7 +24,7 @@ mod vocabulary;
 
 pub use corpus::check_against;
 pub use fast::FastTokenizer;
-pub use model::{Family, Markers, Model, ModelError, ModelFiles};
+pub use model::{Family, Markers, Model, ModelError, ModelFiles, TemplateClass};
 #[cfg(any(test, feature = "oracle"))]
 pub use oracle::OracleTokenizer;
 pub use stretch::PriorTail;

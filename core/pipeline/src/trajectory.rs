@@ -7,10 +7,12 @@
 mod digest;
 mod element;
 mod path;
+mod reader;
 mod tokens;
 mod tree;
 
 pub use digest::Digest;
 pub use element::{Element, Evidence, answer_digest, fold};
-pub use path::{Path, Root};
+pub use path::{Habits, Path, Root};
+pub use reader::Reader;
 pub use tree::{Resume, Trajectory, TreeError};

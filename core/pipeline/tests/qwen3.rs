@@ -17,7 +17,7 @@ use rollgate_pipeline::render::{ControlText, Model, ModelFiles, PriorTail};
 use rollgate_pipeline::turn::{Message, Role, ToolCall};
 use serde_json::{Map, Value};
 
-const CLOSED: PriorTail = PriorTail { closed: true, reasoning_open: false };
+const CLOSED: PriorTail = PriorTail { last: Some(151_645), reasoning_open: false };
 
 /// The directory, or `None` after saying why the test does nothing.
 fn directory() -> Option<PathBuf> {
@@ -124,7 +124,7 @@ fn h08_a_stretch_begins_with_the_separator() {
     let Some(model) = model() else { return };
     let ids = model.stretch(CLOSED, &[Message::text(Role::User, "hi")], &[], &Map::new()).unwrap();
     assert_eq!(ids[..3], [198, 151_644, 872]);
-    let open = PriorTail { closed: false, reasoning_open: true };
+    let open = PriorTail { last: None, reasoning_open: true };
     let ids = model.stretch(open, &[], &[], &Map::new()).unwrap();
     assert_eq!(ids[..5], [198, 151_668, 271, 151_645, 198]);
 }

@@ -172,7 +172,7 @@ fn the_demo_episode_works() {
             tool_call_id: Some(call.id.clone()),
             ..Message::text(Role::Tool, outputs.last().unwrap().as_str())
         }];
-        let tail = PriorTail { closed: true, reasoning_open: false };
+        let tail = PriorTail { last: Some(model().markers.close), reasoning_open: false };
         let stretch = model().stretch(tail, &result, &tools, &Map::new()).unwrap();
         prompt.extend(generated.ids.iter().chain(&stretch));
     }

@@ -8,13 +8,18 @@ use crate::fault::{Fault, FaultKind};
 use crate::http::ReplyReader;
 use crate::id::{TokenId, TurnIndex};
 use crate::render::{ControlText, Model, PriorTail};
-use crate::trajectory::{Digest, Path, Resume, Root};
+use crate::trajectory::{Digest, Path, Reader, Resume, Root};
 use crate::turn::{Asked, Message, ReplyForm, Role, Sampling, Tool};
 
 /// What is known of an exchange once its engine is called.
 pub(super) struct Prepared {
     pub(super) parent: Option<TurnIndex>,
     pub(super) root: Digest,
+    pub(super) joined: Option<Digest>,
+    pub(super) rules: Vec<String>,
+    pub(super) anew: Option<String>,
+    pub(super) context_diff_tokens: u32,
+    pub(super) overlay_tokens: u32,
     pub(super) elements: Vec<Digest>,
     /// Messages of the stretch.
     pub(super) messages: Vec<Message>,
@@ -66,13 +71,13 @@ fn prepare(asked: Asked, cx: &mut Context<'_>) -> Result<Prepared, Fault> {
     let session = &*cx.session;
     let root =
         Root { model: &model.name, tools: &asked.tools, template_kwargs: &asked.template_kwargs };
-    let path = Path::new(root, &asked.messages);
-    let resume = session.trajectory.resume(&path);
+    let path = Path::new(root, &asked.messages, session.habits());
+    let resume = session.trajectory.resume(&path, &asked.messages, &Eyes(model));
     let from = match resume.parent {
         None => 0,
         Some(_) => path.first_message(resume.matched, asked.messages.len()),
     };
-    let stretch = stretch(session, model, &asked, resume, from)?;
+    let stretch = stretch(session, model, &asked, &resume, from)?;
     let prompt_tokens = resume.parent.map_or(0, |parent| session.trajectory.length_through(parent))
         + stretch.len() as u32;
     let sampling = settle(&asked.sampling, session, model, prompt_tokens)?;
@@ -81,6 +86,11 @@ fn prepare(asked: Asked, cx: &mut Context<'_>) -> Result<Prepared, Fault> {
     Ok(Prepared {
         parent: resume.parent,
         root: path.root,
+        joined: resume.joined,
+        rules: resume.rules,
+        anew: None,
+        context_diff_tokens: resume.context_diff_tokens,
+        overlay_tokens: 0,
         elements: path.elements[resume.matched..].iter().map(|element| element.digest).collect(),
         messages,
         tools: asked.tools,
@@ -97,12 +107,29 @@ fn prepare(asked: Asked, cx: &mut Context<'_>) -> Result<Prepared, Fault> {
     })
 }
 
+/// The served model as matching sees it.
+struct Eyes<'a>(&'a Model);
+
+impl Reader for Eyes<'_> {
+    fn reads_as(&self, sent: &Message, sampled: &[TokenId]) -> bool {
+        self.0.reads_as(sent, sampled)
+    }
+
+    fn tokens(&self, text: &str) -> u32 {
+        let mut ids = Vec::new();
+        match self.0.tokenizer.encode(text, ControlText::Plain, &mut ids) {
+            Ok(()) => ids.len() as u32,
+            Err(_) => 0,
+        }
+    }
+}
+
 /// The context ids between the parent's answer and the generation.
 fn stretch(
     session: &Session,
     model: &Model,
     asked: &Asked,
-    resume: Resume,
+    resume: &Resume,
     from: usize,
 ) -> Result<Vec<TokenId>, Fault> {
     let trajectory = &session.trajectory;
@@ -117,7 +144,7 @@ fn stretch(
         return model.first(&asked.messages, &asked.tools, &kwargs);
     };
     let (last, reasoning_open) = trajectory.tail(parent);
-    let tail = PriorTail { closed: last == Some(model.markers.close), reasoning_open };
+    let tail = PriorTail { last, reasoning_open };
     model.stretch(tail, &asked.messages[from..], &asked.tools, &kwargs)
 }
 

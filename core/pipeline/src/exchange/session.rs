@@ -14,7 +14,8 @@ use crate::limits::Limits;
 use crate::parse;
 use crate::record::{Opened, Record, SessionOptions, TurnRecord};
 use crate::render::Model;
-use crate::trajectory::{Trajectory, TreeError};
+use crate::rules::RuleSet;
+use crate::trajectory::{Habits, Trajectory, TreeError};
 
 /// What all exchanges of a node share: read-only.
 pub struct Gatehouse {
@@ -88,6 +89,7 @@ pub struct Session {
     scenes: BTreeMap<String, u32>,
     reward: Option<f64>,
     sealed: bool,
+    rules: RuleSet,
     /// What the last exchange ended in, where neither answer nor agent's fault. Not in the journal.
     pub(super) last_fault: Option<FaultKind>,
     in_flight: Rc<Cell<u32>>,
@@ -133,6 +135,7 @@ impl Session {
             scenes: BTreeMap::new(),
             reward: None,
             sealed: false,
+            rules: RuleSet::default(),
             last_fault: None,
             in_flight: Rc::new(Cell::new(0)),
         };
@@ -147,6 +150,9 @@ impl Session {
         match record {
             Record::Opened(_) => return Err(ReplayError::NotOpened),
             Record::Turn(turn) => self.add_turn(turn)?,
+            Record::Delivery(delivery) => {
+                self.trajectory.set_delivered(delivery.turn, delivery.whole);
+            }
             Record::Reward(reward) => self.reward = reward.reward,
             Record::Sealed(_) => self.sealed = true,
         }
@@ -161,6 +167,11 @@ impl Session {
     /// Its options.
     pub fn options(&self) -> &SessionOptions {
         &self.opened.options
+    }
+
+    /// What counts as equal in it.
+    pub(super) fn habits(&self) -> Habits<'_> {
+        Habits { mode: self.options().history.unwrap_or_default(), rules: &self.rules }
     }
 
     /// Whether it is sealed.

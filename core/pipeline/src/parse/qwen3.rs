@@ -18,10 +18,10 @@
 //! Thoughts are always handed on as reasoning, whether the agent asked for them or not: a dialect
 //! decides what it shows, and the ids are recorded anyway.
 
-use super::Parsed;
 use super::call::{self, Written};
+use super::{End, Machine, Parsed, Setting};
 use crate::id::TokenId;
-use crate::render::{Markers, Model, Tokenizer};
+use crate::render::{Markers, Tokenizer};
 use crate::turn::{Reply, Tool};
 
 /// Where the machine is.
@@ -60,7 +60,8 @@ enum Role {
 }
 
 /// Parses a generation id by id.
-pub struct Machine<'a> {
+pub(super) struct Qwen3<'a> {
+    tools: &'a [Tool],
     markers: &'a Markers,
     tokenizer: &'a dyn Tokenizer,
     end_of_text: Option<TokenId>,
@@ -78,33 +79,8 @@ pub struct Machine<'a> {
     remarks: Vec<&'static str>,
 }
 
-impl<'a> Machine<'a> {
-    /// A machine for what follows this end of a prompt.
-    pub fn new(model: &'a Model, prompt_tail: &[TokenId]) -> Self {
-        Self::with(&model.markers, &*model.tokenizer, prompt_tail)
-    }
-
-    fn with(markers: &'a Markers, tokenizer: &'a dyn Tokenizer, prompt_tail: &[TokenId]) -> Self {
-        let thinking = thought_is_open(markers, tokenizer, prompt_tail);
-        Self {
-            markers,
-            tokenizer,
-            end_of_text: tokenizer.added("<|endoftext|>"),
-            place: if thinking { Place::Reasoning } else { Place::Content },
-            skip: Skip::Nothing,
-            reasoning: Vec::new(),
-            content: Vec::new(),
-            pending: Vec::new(),
-            calls: Vec::new(),
-            last_len: 0,
-            reasoning_open: false,
-            ill_formed: false,
-            remarks: Vec::new(),
-        }
-    }
-
-    /// Takes the next sampled id.
-    pub fn push(&mut self, id: TokenId) {
+impl Machine for Qwen3<'_> {
+    fn push(&mut self, id: TokenId) {
         let Some(bytes) = self.tokenizer.bytes_of(id) else {
             self.fault("unknown_id");
             return;
@@ -130,9 +106,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The reply to what was pushed. `stop_text` ended it and is cut off its text; `tools` are those
-    /// on offer; the ids of calls come from `call_seed`.
-    pub fn finish(mut self, stop_text: Option<&str>, tools: &[Tool], call_seed: &str) -> Parsed {
+    fn finish(mut self: Box<Self>, end: &End<'_>) -> Parsed {
+        let (stop_text, tools, call_seed) = (end.stop_text, self.tools, end.call_seed);
         self.settle();
         if let Some(stop) = stop_text {
             let text = if self.reasoning_open { &mut self.reasoning } else { &mut self.content };
@@ -161,6 +136,30 @@ impl<'a> Machine<'a> {
                 remarks: self.remarks.into_iter().map(str::to_owned).collect(),
             },
             reasoning_open: self.reasoning_open,
+        }
+    }
+}
+
+impl<'a> Qwen3<'a> {
+    /// A machine for what follows this end of a prompt.
+    pub(super) fn new(setting: Setting<'a>) -> Self {
+        let Setting { markers, tokenizer, prompt_tail, tools } = setting;
+        let thinking = thought_is_open(markers, tokenizer, prompt_tail);
+        Self {
+            tools,
+            markers,
+            tokenizer,
+            end_of_text: tokenizer.added("<|endoftext|>"),
+            place: if thinking { Place::Reasoning } else { Place::Content },
+            skip: Skip::Nothing,
+            reasoning: Vec::new(),
+            content: Vec::new(),
+            pending: Vec::new(),
+            calls: Vec::new(),
+            last_len: 0,
+            reasoning_open: false,
+            ill_formed: false,
+            remarks: Vec::new(),
         }
     }
 

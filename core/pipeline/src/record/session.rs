@@ -5,8 +5,31 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::id::SessionId;
+use crate::id::{SessionId, TurnIndex};
+use crate::rules::Rule;
 use crate::turn::Sampling;
+
+/// What the engine is shown where an agent sends history back in another form.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HistoryMode {
+    /// What it saw and sampled, wherever that means the same.
+    #[default]
+    Sticky,
+    /// What the agent sent; where that differs, a branch begins.
+    Faithful,
+}
+
+/// What becomes of earlier reasoning where the template leaves it out once a person speaks again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Retention {
+    /// It stays: the next prompt extends what was sampled.
+    #[default]
+    Keep,
+    /// It goes, as in the template: the conversation is rendered anew, in a new segment.
+    Template,
+}
 
 /// What `POST /v1/sessions` may set. Every field has a default.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -15,6 +38,15 @@ pub struct SessionOptions {
     /// Name of the agent, for people and rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// What the engine is shown of rewritten history; the node's default where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history: Option<HistoryMode>,
+    /// What becomes of earlier reasoning; the node's default where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Retention>,
+    /// Rules of its own about what an agent may change in its history, before all others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<Rule>,
     /// Sampling parameters that win over the agent's.
     pub sampling: Sampling,
     /// What the session may use up.
@@ -69,6 +101,15 @@ pub struct Reward {
     /// Named parts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parts: BTreeMap<String, f64>,
+}
+
+/// How much of a turn's answer reached the agent. Without this record: all of it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Delivery {
+    /// The turn.
+    pub turn: TurnIndex,
+    /// Whether all of it was taken by the agent's side; the last record of a turn counts.
+    pub whole: bool,
 }
 
 /// The seal: no turn is recorded after it.

@@ -30,7 +30,19 @@ pub struct TurnRecord {
     pub parent: Option<TurnIndex>,
     /// Digest of what the tree hangs from: model, tools, leading instructions, template switches.
     pub root: Digest,
-    /// Loose digests of the elements between parent and generation.
+    /// The request's own chain at the point where it joins `parent`, where it is not the parent's: a
+    /// rule, not equality, found that point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<Digest>,
+    /// Names of the rules that took part in finding `parent`, each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<String>,
+    /// Why the prompt was rendered from an earlier point than where it was found to continue:
+    /// `template` (the template leaves out earlier reasoning here) or `rewrites` (it rewrites
+    /// history with every turn).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anew: Option<String>,
+    /// Digests of the elements between parent and generation, by the session's history mode.
     pub elements: Vec<Digest>,
     /// Loose digest of the answer as the agent will send it back; `None` when it is empty.
     pub answer: Option<Digest>,
@@ -67,6 +79,16 @@ pub struct TurnRecord {
     pub reasoning_open: bool,
     /// Token counts.
     pub usage: Usage,
+    /// About how many tokens of the history before the stretch the agent's own copy reads
+    /// differently from what the engine saw.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub context_diff_tokens: u32,
+    /// About how many ids of the stretch stand for what an `overlay` rule takes out of matching.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub overlay_tokens: u32,
+    /// Where, within `ids`, the engine gave up and was asked to go on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed_at: Vec<u32>,
     /// Ids of the stretch that are rendered from assistant messages not sampled here.
     #[serde(default)]
     pub foreign_tokens: u32,
@@ -84,6 +106,10 @@ pub struct TurnRecord {
     /// Lengths of the columns behind the JSON, in elements.
     #[serde(default)]
     pub(crate) columns: [u32; 3],
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 impl TurnRecord {

@@ -42,10 +42,50 @@ pub enum ModelError {
 }
 
 /// Which grammar the model's output follows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Family {
-    /// Hermes JSON calls in `<tool_call>`, reasoning in `<think>`.
+    /// Hermes JSON calls in `<tool_call>`, reasoning in `<think>` (Qwen3, Qwen2.5, Hermes).
     Qwen3,
+    /// XML calls in `<tool_call>` (Qwen3-Coder, Qwen3.5 and later).
+    Qwen3Coder,
+    /// Calls as `function` + name + fenced JSON between DeepSeek's markers (V3, R1).
+    DeepSeekV3,
+    /// Calls as name + JSON between DeepSeek's markers (V3.1).
+    DeepSeekV31,
+    /// Bare JSON or `<|python_tag|>` (Llama 3.1 and later 3.x).
+    Llama31,
+    /// Channels of gpt-oss.
+    Harmony,
+    /// `<arg_key>`/`<arg_value>` pairs in `<tool_call>` (GLM 4.5 and later).
+    Glm45,
+    /// Kimi K2's sections.
+    KimiK2,
+    /// `<minimax:tool_call>` with `<invoke>`.
+    MiniMaxM2,
+    /// `[TOOL_CALLS]`, old and new form.
+    Mistral,
+}
+
+/// What a chat template does to history when messages are added.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum TemplateClass {
+    /// Nothing: a longer conversation begins with the shorter one.
+    AppendOnly,
+    /// Nothing as long as only tool results follow; a new user message changes earlier turns.
+    AppendOnlyInToolCycle,
+    /// It changes earlier turns always: every turn is rendered whole and is a segment of its own.
+    RewritesHistory,
+}
+
+impl TemplateClass {
+    /// The name used in messages and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            TemplateClass::AppendOnly => "append_only",
+            TemplateClass::AppendOnlyInToolCycle => "append_only_in_tool_cycle",
+            TemplateClass::RewritesHistory => "rewrites_history",
+        }
+    }
 }
 
 /// Ids of the marker tokens, where the vocabulary has them as added tokens.
@@ -81,6 +121,8 @@ pub struct Model {
     pub template_digest: String,
     /// Its tokenizer.
     pub tokenizer: Arc<dyn Tokenizer>,
+    /// What its template does to history.
+    pub class: TemplateClass,
     /// What a person should know about its files, though it does not stop serving.
     pub notes: Vec<String>,
     pub(super) template: Template,
@@ -122,6 +164,7 @@ impl Model {
             tokenizer_digest: blake3::hash(&files.tokenizer).to_hex().to_string(),
             template_digest: blake3::hash(settings.template.as_bytes()).to_hex().to_string(),
             notes: settings.notes,
+            class: TemplateClass::AppendOnly,
             constants: Constants {
                 tokens: settings.tokens,
                 knows_developer: true,
@@ -149,6 +192,21 @@ impl Model {
         let mut ids = Vec::new();
         self.encode(&text, &guard, &mut ids)?;
         Ok(ids)
+    }
+
+    /// Whether the template changes earlier turns of a conversation that these messages follow.
+    pub fn changes_past(&self, new: &[Message]) -> bool {
+        let person = new.iter().any(|message| message.role == crate::turn::Role::User);
+        match self.class {
+            TemplateClass::AppendOnly => false,
+            TemplateClass::AppendOnlyInToolCycle => person,
+            TemplateClass::RewritesHistory => true,
+        }
+    }
+
+    /// Whether the template writes this assistant message as the text that `sampled` spells.
+    pub fn reads_as(&self, _sent: &Message, _sampled: &[TokenId]) -> bool {
+        false
     }
 
     /// Appends the text bytes of ids, markers included.

@@ -15,8 +15,8 @@ use crate::turn::{Message, Role, Tool, ToolCall};
 /// How the sampled ids before a stretch end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PriorTail {
-    /// Whether the last sampled id is the turn-close token.
-    pub closed: bool,
+    /// The last sampled id; none where nothing was sampled.
+    pub last: Option<TokenId>,
     /// Whether reasoning was still open there.
     pub reasoning_open: bool,
 }
@@ -34,7 +34,7 @@ impl Model {
         kwargs: &Map<String, Value>,
     ) -> Result<Vec<TokenId>, Fault> {
         let mut ids = Vec::new();
-        if !tail.closed {
+        if tail.last != Some(self.markers.close) {
             if tail.reasoning_open {
                 ids.extend_from_slice(&self.turn_end.end_of_reasoning);
             }

@@ -159,7 +159,7 @@ fn end_of_session(sample: &mut Sample, records: &[Record], attempt: &Attempt) {
                 sample.reward_parts.clone_from(&reward.parts);
             }
             Record::Sealed(_) => outcome = "done",
-            Record::Opened(_) | Record::Turn(_) => {}
+            Record::Opened(_) | Record::Turn(_) | Record::Delivery(_) => {}
         }
     }
     sample.outcome = attempt.outcome.clone().unwrap_or_else(|| outcome.to_owned());

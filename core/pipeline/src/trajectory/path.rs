@@ -5,6 +5,8 @@ use serde_json::{Map, Value};
 
 use super::element::write_canonical;
 use super::{Digest, Element, fold};
+use crate::record::HistoryMode;
+use crate::rules::RuleSet;
 use crate::turn::{Message, Role, Tool};
 
 /// What a tree hangs from. A change of any of it starts another tree.
@@ -16,6 +18,15 @@ pub struct Root<'a> {
     pub tools: &'a [Tool],
     /// Switches of the chat template.
     pub template_kwargs: &'a Map<String, Value>,
+}
+
+/// What counts as equal in a session.
+#[derive(Clone, Copy, Debug)]
+pub struct Habits<'a> {
+    /// Whether meaning counts, or what was sent.
+    pub mode: HistoryMode,
+    /// What an agent may change.
+    pub rules: &'a RuleSet,
 }
 
 /// A request, digested.
@@ -31,7 +42,7 @@ pub struct Path {
 
 impl Path {
     /// Digests a request.
-    pub fn new(root: Root<'_>, messages: &[Message]) -> Self {
+    pub fn new(root: Root<'_>, messages: &[Message], _habits: Habits<'_>) -> Self {
         let mut elements = fold(messages);
         let leading = elements.iter().take_while(|element| instructs(element.role)).count();
         let rest = elements.split_off(leading);
@@ -107,10 +118,15 @@ mod tests {
 
     use super::*;
 
+    fn sticky(rules: &RuleSet) -> Habits<'_> {
+        Habits { mode: HistoryMode::Sticky, rules }
+    }
+
     fn root_of(tools: &[Tool], kwargs: Value, system: &str) -> Digest {
         let kwargs = kwargs.as_object().cloned().unwrap_or_default();
         let root = Root { model: "m", tools, template_kwargs: &kwargs };
-        Path::new(root, &[Message::text(Role::System, system), Message::text(Role::User, "q")]).root
+        let messages = [Message::text(Role::System, system), Message::text(Role::User, "q")];
+        Path::new(root, &messages, sticky(&RuleSet::default())).root
     }
 
     #[test]
@@ -127,7 +143,11 @@ mod tests {
         let kwargs = Map::new();
         let root = Root { model: "m", tools: &[], template_kwargs: &kwargs };
         let messages: Vec<_> = ["a", "b", "c"].map(|t| Message::text(Role::User, t)).into();
-        let (long, short) = (Path::new(root, &messages), Path::new(root, &messages[..2]));
+        let (long, short) = {
+            let rules = RuleSet::default();
+            let make = |messages| Path::new(root, messages, sticky(&rules));
+            (make(&messages), make(&messages[..2]))
+        };
         assert_eq!(long.chain(2), short.chain(2));
         assert_eq!(long.chain(3), extend(short.chain(2), long.elements[2].digest));
         assert_eq!(long.first_message(2, 3), 2);

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use super::path::extend;
 use super::tokens::{EdgeIndex, TokenTree};
-use super::{Digest, Evidence, Path};
+use super::{Digest, Evidence, Path, Reader};
 use crate::id::{TokenId, TurnIndex};
 use crate::record::TurnRecord;
-use crate::turn::Role;
+use crate::turn::{Message, Role};
 
 /// Where a request joins the trajectory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Resume {
     /// The turn whose output the prompt extends; `None`: render from the start.
     pub parent: Option<TurnIndex>,
@@ -18,6 +18,12 @@ pub struct Resume {
     pub matched: usize,
     /// A turn with the very same prompt: its stretch can be used as it is.
     pub same_prompt: Option<TurnIndex>,
+    /// The request's own chain where it joins `parent`, if that is not the parent's.
+    pub joined: Option<Digest>,
+    /// Rules that took part, each once.
+    pub rules: Vec<String>,
+    /// About how many tokens before that point the agent's copy reads differently.
+    pub context_diff_tokens: u32,
 }
 
 /// Why a record does not fit the tree.
@@ -46,6 +52,8 @@ struct Node {
     evidence: Evidence,
     reasoning_open: bool,
     children: u32,
+    /// Whether the agent got the whole answer.
+    delivered: bool,
 }
 
 /// What is known of one chain of elements.
@@ -71,7 +79,9 @@ impl Trajectory {
     ///
     /// The end of an answer can be extended; the end of a prompt only by another answer. A match
     /// that ends in between falls back to the last answer before it.
-    pub fn resume(&self, path: &Path) -> Resume {
+    ///
+    /// `messages` are those that `path` was made of.
+    pub fn resume(&self, path: &Path, _messages: &[Message], _reader: &dyn Reader) -> Resume {
         let all = path.elements.len();
         let prompts = self.points.get(&path.chain(all)).map_or(&[][..], |point| &point.prompts);
         let (parent, matched) = (0..=all)
@@ -91,7 +101,7 @@ impl Trajectory {
             })
             .unwrap_or((None, 0));
         let same_prompt = prompts.iter().copied().find(|turn| self.parent(*turn) == parent);
-        Resume { parent, matched, same_prompt }
+        Resume { parent, matched, same_prompt, ..Resume::default() }
     }
 
     /// Takes over a recorded turn.
@@ -130,8 +140,16 @@ impl Trajectory {
             ),
             reasoning_open: record.reasoning_open,
             children: 0,
+            delivered: true,
         });
         Ok(())
+    }
+
+    /// Says how much of an answer reached the agent; all of it, until this is called.
+    pub fn set_delivered(&mut self, turn: TurnIndex, whole: bool) {
+        if let Some(node) = self.nodes.get_mut(turn.0 as usize) {
+            node.delivered = whole;
+        }
     }
 
     /// How many turns there are.

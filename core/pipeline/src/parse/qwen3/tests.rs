@@ -88,9 +88,11 @@ fn ids(text: &[u8], long: bool) -> Vec<TokenId> {
 
 fn run(prompt: &[TokenId], ids: &[TokenId], stop: Option<&str>) -> Parsed {
     let tools = [json!({"type": "function", "function": {"name": "f"}})];
-    let mut machine = Machine::with(&MARKERS, &Fake, prompt);
+    let setting =
+        Setting { markers: &MARKERS, tokenizer: &Fake, prompt_tail: prompt, tools: &tools };
+    let mut machine = Box::new(Qwen3::new(setting));
     ids.iter().for_each(|&id| machine.push(id));
-    machine.finish(stop, &tools, "seed")
+    machine.finish(&End { stop_text: stop, call_seed: "seed" })
 }
 
 const PROMPT: &str = "<|im_start|>assistant\n";

@@ -3,9 +3,32 @@
 use serde_json::Map;
 
 use super::*;
-use crate::record::TurnRecord;
-use crate::trajectory::{Root, answer_digest};
+use crate::record::{HistoryMode, TurnRecord};
+use crate::rules::RuleSet;
+use crate::trajectory::{Habits, Root, answer_digest};
 use crate::turn::{Message, Role};
+
+/// Reads bytes.
+struct Plain;
+
+impl Reader for Plain {
+    fn reads_as(&self, _sent: &Message, _sampled: &[TokenId]) -> bool {
+        false
+    }
+
+    fn tokens(&self, text: &str) -> u32 {
+        text.len() as u32
+    }
+}
+
+fn sticky(rules: &RuleSet) -> Habits<'_> {
+    Habits { mode: HistoryMode::Sticky, rules }
+}
+
+fn resume(tree: &Trajectory, root: Root<'_>, messages: &[Message]) -> Resume {
+    let path = Path::new(root, messages, sticky(&RuleSet::default()));
+    tree.resume(&path, messages, &Plain)
+}
 
 /// A session played by hand: requests are texts that alternate user and assistant.
 #[derive(Default)]
@@ -14,22 +37,24 @@ struct Play {
 }
 
 impl Play {
+    fn messages(texts: &[&str]) -> Vec<Message> {
+        let role = |at: usize| if at.is_multiple_of(2) { Role::User } else { Role::Assistant };
+        texts.iter().enumerate().map(|(at, text)| Message::text(role(at), *text)).collect()
+    }
+
     fn path(texts: &[&str]) -> Path {
         let kwargs = Map::new();
         let root = Root { model: "m", tools: &[], template_kwargs: &kwargs };
-        let role = |at: usize| if at.is_multiple_of(2) { Role::User } else { Role::Assistant };
-        let messages: Vec<_> =
-            texts.iter().enumerate().map(|(at, text)| Message::text(role(at), *text)).collect();
-        Path::new(root, &messages)
+        Path::new(root, &Self::messages(texts), sticky(&RuleSet::default()))
     }
 
     fn resume(&self, texts: &[&str]) -> Resume {
-        self.tree.resume(&Self::path(texts))
+        self.tree.resume(&Self::path(texts), &Self::messages(texts), &Plain)
     }
 
     fn turn(&mut self, texts: &[&str], answer: &str) -> TurnIndex {
         let path = Self::path(texts);
-        let resume = self.tree.resume(&path);
+        let resume = self.tree.resume(&path, &Self::messages(texts), &Plain);
         let turn = TurnIndex(self.tree.turns());
         let record = TurnRecord {
             parent: resume.parent,
@@ -144,7 +169,7 @@ fn of_equal_answers_the_echoed_one_is_continued() {
             Message { tool_calls: vec![call(id)], ..Message::text(Role::Assistant, "") },
             Message { tool_call_id: Some(id.into()), ..Message::text(Role::Tool, "r") },
         ];
-        let resume = tree.resume(&Path::new(root, &messages));
+        let resume = resume(&tree, root, &messages);
         assert_eq!((resume.parent, resume.matched), (Some(TurnIndex(turn)), 2));
     }
 }
@@ -155,14 +180,18 @@ fn a_silent_answer_does_not_stand_between_results() {
     let root = Root { model: "m", tools: &[], template_kwargs: &kwargs };
     let result = |text: &str| Message::text(Role::Tool, text);
     let mut tree = Trajectory::default();
-    let path = Path::new(root, &[Message::text(Role::User, "q"), result("0")]);
+    let path = Path::new(
+        root,
+        &[Message::text(Role::User, "q"), result("0")],
+        sticky(&RuleSet::default()),
+    );
     let mut record = crate::record::tests::turn_record(TurnIndex(0));
     record.root = path.root;
     record.elements = path.elements.iter().map(|element| element.digest).collect();
     record.answer = None;
     tree.insert(&record).unwrap();
     let next = [Message::text(Role::User, "q"), result("0"), result("1")];
-    assert_eq!(tree.resume(&Path::new(root, &next)).parent, None);
+    assert_eq!(resume(&tree, root, &next).parent, None);
     let next = [Message::text(Role::User, "q"), result("0"), Message::text(Role::User, "r")];
-    assert_eq!(tree.resume(&Path::new(root, &next)).parent, Some(TurnIndex(0)));
+    assert_eq!(resume(&tree, root, &next).parent, Some(TurnIndex(0)));
 }
