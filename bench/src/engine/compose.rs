@@ -80,6 +80,7 @@ impl Composer {
             Some(raw) => model.tokenizer.encode(raw, ControlText::Match, &mut ids)?,
             None => match model.family {
                 Family::Qwen3 => qwen3(model, reply, thinking, &mut ids)?,
+                other => return Err(format!("replies of {other:?} are written as `raw` text")),
             },
         }
         if reply.finish() == Finish::Stop && ids.last() != Some(&model.markers.close) {

@@ -84,7 +84,7 @@ fn h01_h03_h10_stored_renders_of_transformers_are_met() {
 #[test]
 fn a_cut_off_generation_is_repaired() {
     let model = test_model();
-    let stretch = |closed, reasoning_open| {
+    let stretch = |closed: bool, reasoning_open| {
         let last = closed.then(|| marker("<|im_end|>"));
         let tail = PriorTail { last, reasoning_open };
         text(&model, &model.stretch(tail, &[user("U")], &[], &Map::new()).unwrap())
