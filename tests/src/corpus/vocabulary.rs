@@ -22,7 +22,7 @@ impl Vocabulary {
         let id =
             |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok()).expect("an id");
         let plain = file["model"]["vocab"].as_object().expect("a vocabulary");
-        l        let tokens = file["added_tokens"].as_array().expect("added tokens");
+        let tokens = file["added_tokens"].as_array().expect("added tokens");
         let added: HashMap<String, u32> = tokens
             .iter()
             .map(|token| (token["content"].as_str().expect("a text").to_owned(), id(&token["id"])))
@@ -46,7 +46,7 @@ impl Vocabulary {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-he id of a control token.
+    /// The id of a control token.
     pub fn control(&self, text: &str) -> u32 {
         self.added[text]
     }
