@@ -16,7 +16,8 @@ use crate::turn::Role;
 
 pub(crate) use mask::aligned;
 pub use set::RuleSet;
-pub(crate) use text::{Reading, Spot};
+pub(crate) use set::{JOINED_ANSWERS, PARTIAL_ANSWER};
+pub(crate) use text::Spot;
 
 /// What a rule does with what it finds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
