@@ -28,7 +28,7 @@ impl Difference {
     }
 }
 
-/// What is known of copies: a stored point and the agent's own chain of strict digests there.
+/// What is known of copies: a stored point and the agent's own copy up to there.
 pub(super) type Known = HashMap<(StepIndex, Digest), Difference>;
 
 /// An element of the request lost too much: the match must end before it.
@@ -48,7 +48,7 @@ impl Matching<'_> {
         let (mut step, mut at) = (place.step, found.matched);
         let mut pairs = Vec::new();
         let mut sum = loop {
-            if let Some(sum) = known.get(&(step, self.path.strict(at))) {
+            if let Some(sum) = known.get(&(step, self.path.copy(at))) {
                 break sum.clone();
             }
             let Some(parent) = self.steps.step(step).parent else {
@@ -67,7 +67,7 @@ impl Matching<'_> {
         for pair in pairs.iter().rev() {
             self.compare(pair, &mut sum)?;
         }
-        known.insert((place.step, self.path.strict(found.matched)), sum.clone());
+        known.insert((place.step, self.path.copy(found.matched)), sum.clone());
         Ok(sum)
     }
 

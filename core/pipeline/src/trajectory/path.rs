@@ -41,8 +41,8 @@ pub struct Path {
     pub elements: Vec<Element>,
     /// `chains[i]` stands for the root and the first `i` elements.
     chains: Vec<Digest>,
-    /// The same of strict digests.
-    stricts: Vec<Digest>,
+    /// The same, of how the agent wrote it: texts, order, overlays.
+    copies: Vec<Digest>,
     pub(super) leading: Leading,
     overlays: Vec<Overlay>,
     /// First overlay message behind the last element.
@@ -92,15 +92,15 @@ impl Path {
             overlay.elements = overlay.elements.saturating_sub(folded.elements.len());
         }
         let root = root_digest(root, &folded.elements);
-        let stricts = elements.iter().scan(leading.strict, |chain, element| {
-            *chain = extend(*chain, element.strict);
+        let copies = elements.iter().scan(leading.strict, |chain, element| {
+            *chain = extend(extend(*chain, element.strict), element.plain);
             Some(*chain)
         });
-        let stricts = std::iter::once(leading.strict).chain(stricts).collect();
+        let copies = std::iter::once(leading.strict).chain(copies).collect();
         Self {
             root,
             chains: chains(root, &elements),
-            stricts,
+            copies,
             elements,
             leading,
             overlays: folded.overlays,
@@ -144,8 +144,9 @@ impl Path {
         (0..=element).rev().find(|at| !self.elements[*at].continues).unwrap_or(0)
     }
 
-    pub(super) fn strict(&self, count: usize) -> Digest {
-        self.stricts[count]
+    /// Digest of the agent's own copy of the first `count` elements.
+    pub(super) fn copy(&self, count: usize) -> Digest {
+        self.copies[count]
     }
 
     /// Digest of the overlays behind the first `count` elements.

@@ -89,11 +89,22 @@ impl Play {
 
     /// Plays one exchange, as an exchange does it.
     pub(super) fn turn(&mut self, messages: &[Message], reply: impl Into<Reply>) -> TurnIndex {
-        let reply = reply.into();
         let mut messages = messages.to_vec();
         self.rules.strip(&mut messages);
         let path = self.path(&messages);
-        let resume = self.tree.resume(&path, &messages, &self.model);
+        let record = self.prepare(&path, &messages, reply.into());
+        let turn = record.turn;
+        let before = record.parent.map_or_else(Vec::new, |p| self.naive[p.0 as usize][1].clone());
+        let prompt = [before, record.stretch.clone()].concat();
+        self.naive.push([prompt.clone(), [prompt, record.ids.clone()].concat()]);
+        self.tree.insert(&record).unwrap();
+        self.records.push(record);
+        turn
+    }
+
+    /// The record of an exchange that gets this reply.
+    pub(super) fn prepare(&self, path: &Path, messages: &[Message], reply: Reply) -> TurnRecord {
+        let resume = self.tree.resume(path, messages, &self.model);
         let turn = TurnIndex(self.tree.turns());
         let from = match resume.parent {
             Some(_) => path.first_message(resume.matched, messages.len()),
@@ -116,10 +127,7 @@ impl Play {
         let ids: Vec<TokenId> = std::iter::once(50_000 + turn.0)
             .chain(text.bytes().map(|byte| SAMPLED + TokenId::from(byte)))
             .collect();
-        let before = resume.parent.map_or_else(Vec::new, |p| self.naive[p.0 as usize][1].clone());
-        let prompt = [before, stretch.clone()].concat();
-        self.naive.push([prompt.clone(), [prompt, ids.clone()].concat()]);
-        let record = TurnRecord {
+        TurnRecord {
             parent: resume.parent,
             root: path.root,
             joined: resume.joined,
@@ -133,10 +141,7 @@ impl Play {
             logprobs: vec![-1.0; ids.len()],
             ids,
             ..turn_record(turn)
-        };
-        self.tree.insert(&record).unwrap();
-        self.records.push(record);
-        turn
+        }
     }
 
     /// The agent did not get all of the answer.
@@ -163,10 +168,6 @@ impl Play {
             assert_eq!(&self.tree.ids_through(turn).concat(), all);
             assert_eq!(self.tree.length_through(turn) as usize, all.len());
         }
-    }
-
-    pub(super) fn last(&self) -> &TurnRecord {
-        self.records.last().unwrap()
     }
 }
 
