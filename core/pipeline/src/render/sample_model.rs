@@ -73,6 +73,7 @@ pub fn test_files() -> ModelFiles {
         tokenizer_config: tokenizer_config.to_string().into_bytes(),
         template: Some(TEMPLATE.to_owned()),
         config: Some(config.to_string().into_bytes()),
+        generation_config: None,
         max_context: None,
         inject_engine: false,
     }
