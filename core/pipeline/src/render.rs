@@ -2,6 +2,7 @@
 //!
 //! Nothing here parses model output.
 
+mod bridges;
 mod class;
 mod control;
 mod conversation;
@@ -30,6 +31,7 @@ mod turn_end;
 mod value;
 mod vocabulary;
 
+pub use bridges::{Compared, check_bridges};
 pub use class::{Counterexample, TemplateClass};
 pub use corpus::check_against;
 pub use fast::FastTokenizer;

@@ -118,9 +118,12 @@ impl Family {
         }
     }
 
-    /// Whether the model ends its turn with the token that begins the next one.
-    pub(super) fn ends_with_next_role(self) -> bool {
-        self == Family::Glm45
+    /// The tokens that begin a turn, for a family that ends its turns with them.
+    pub(super) fn next_roles(self) -> &'static [&'static str] {
+        match self {
+            Family::Glm45 => &["<|user|>", "<|observation|>", "<|assistant|>", "<|system|>"],
+            _ => &[],
+        }
     }
 
     fn markers(self) -> [&'static [&'static str]; 4] {

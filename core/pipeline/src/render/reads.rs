@@ -1,8 +1,10 @@
 //! Whether an agent's copy of an answer is the answer as the engine would read it.
 
 use super::Model;
+use super::control::Guard;
 use super::conversation::Conversation;
 use super::probe::pinned;
+use super::stretch::AfterTurn;
 use crate::fault::Fault;
 use crate::id::TokenId;
 use crate::turn::{Message, Role};
@@ -26,62 +28,62 @@ impl Model {
         let mut spelled = Vec::new();
         self.detokenize(sampled, &mut spelled);
         let follows = what_follows(sent);
-        [&follows[..], &[]]
-            .into_iter()
-            .any(|new| self.written(sent, new, sampled, &spelled).unwrap_or(false))
+        let reads = |new: &[Message]| {
+            let Ok(Some((answer, guard))) = self.answer(sent, new) else { return false };
+            if !guard.placed() {
+                return answer.as_bytes() == spelled;
+            }
+            // Text that spells markers reads as the same letters, but is not the same.
+            let mut ids = Vec::new();
+            self.encode(&answer, &guard, &mut ids).is_ok() && ids == sampled
+        };
+        reads(&follows) || reads(&[])
     }
 
-    fn written(
+    /// What the template writes for this message in the place of an answer, the close token and
+    /// what follows (`new`) aside; guards are still in it.
+    pub(super) fn answer(
         &self,
         sent: &Message,
         new: &[Message],
-        sampled: &[TokenId],
-        spelled: &[u8],
-    ) -> Result<bool, Fault> {
+    ) -> Result<Option<(String, Guard<'_>)>, Fault> {
         let user = Message::text(Role::User, "go on");
         let mut messages = vec![&user];
-        let kwargs = pinned();
-        let asked =
-            Conversation { messages: &messages, tools: &[], kwargs: &kwargs, prompts: true };
+        let (tools, kwargs) = (&[][..], &pinned());
+        let asked = Conversation { messages: &messages, tools, kwargs, prompts: true };
         let (prompt, _) = self.render(&asked)?;
         messages.push(sent);
         messages.extend(new);
-        let whole = Conversation {
-            messages: &messages,
-            tools: &[],
-            kwargs: &kwargs,
-            prompts: !new.is_empty(),
-        };
+        let prompts = !new.is_empty();
+        let whole = Conversation { messages: &messages, tools, kwargs, prompts };
         let (text, guard) = self.render(&whole)?;
-        let Some(answer) = text.strip_prefix(prompt.as_str()) else { return Ok(false) };
+        let Some(answer) = text.strip_prefix(prompt.as_str()) else { return Ok(None) };
         let behind = match new {
-            [] => String::new(),
-            new => self.after_turn(&sent.tool_calls, new, &[], &kwargs)?.text().to_owned(),
+            [] => None,
+            new => Some(self.after_turn(&sent.tool_calls, new, tools, kwargs)?),
         };
-        let Some(answer) = self.without_close(answer, &behind) else { return Ok(false) };
-        if !guard.placed() {
-            return Ok(answer.as_bytes() == spelled);
-        }
-        // Text that spells markers reads as the same letters, but is not the same.
-        let mut ids = Vec::new();
-        self.encode(answer, &guard, &mut ids)?;
-        Ok(ids == sampled)
+        let answer = self.without_close(answer, behind.as_ref().map(AfterTurn::text));
+        Ok(answer.map(|answer| (answer.to_owned(), guard)))
     }
 
     /// An answer without the token that closes it and what is behind that.
-    fn without_close<'a>(&self, answer: &'a str, behind: &str) -> Option<&'a str> {
-        let answer = match behind {
-            "" => answer.trim_end_matches(['\n', ' ']),
-            behind => answer.strip_suffix(behind)?,
-        };
-        if self.turn_end.begins_next {
-            return Some(answer);
+    fn without_close<'a>(&self, answer: &'a str, behind: Option<&str>) -> Option<&'a str> {
+        if self.turn_end.begins_next() {
+            return match behind {
+                None => Some(answer),
+                Some(behind) => answer.strip_suffix(behind),
+            };
         }
+        let answer = match behind {
+            None => answer.trim_end(),
+            Some(behind) => answer.strip_suffix(behind)?,
+        };
         self.turn_end.closers.iter().find_map(|(close, _)| answer.strip_suffix(close.as_str()))
     }
 }
 
-fn what_follows(sent: &Message) -> Vec<Message> {
+/// What an agent sends next: results of the calls, or the user's next message.
+pub(super) fn what_follows(sent: &Message) -> Vec<Message> {
     if sent.tool_calls.is_empty() {
         return vec![Message::text(Role::User, "go on")];
     }

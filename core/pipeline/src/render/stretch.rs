@@ -69,7 +69,7 @@ impl Model {
             }
             marker_conflicts +=
                 u32::from(tail.last.is_some_and(|id| self.markers.ends.contains(&id)));
-            if !self.turn_end.begins_next && !planted::on(Bug::CloseForgotten) {
+            if !self.turn_end.begins_next() && !planted::on(Bug::CloseForgotten) {
                 ids.push(self.markers.close);
             }
         }
@@ -79,7 +79,7 @@ impl Model {
         }
         let start = ids.len();
         self.encode(text, &after.guard, &mut ids)?;
-        if closed && self.turn_end.begins_next {
+        if closed && self.turn_end.begins_next() {
             // The sampled token is the one that begins the next turn, or stands beside it.
             match ids.get(start) == tail.last.as_ref() {
                 true => drop(ids.remove(start)),
@@ -129,14 +129,18 @@ impl Model {
         let user = Message::text(Role::User, "go on");
         for attempt in 0..SENTINELS {
             let sentinel = format!("end-of-turn-{attempt:03}");
+            if holds(new, tools, kwargs, &sentinel) {
+                continue;
+            }
+            // Where there are calls some templates leave out the text, others the calls.
             let mut prior = Message::text(Role::Assistant, sentinel.as_str());
             prior.tool_calls = calls.to_vec();
+            if let Some(last) = prior.tool_calls.last_mut() {
+                last.arguments = json!({"end": sentinel}).to_string();
+            }
             let messages: Vec<&Message> = [&user, &prior].into_iter().chain(new).collect();
             let conversation = Conversation { messages: &messages, tools, kwargs, prompts: true };
             let (text, guard) = self.render(&conversation)?;
-            if text.matches(&sentinel).nth(1).is_some() {
-                continue;
-            }
             let start = self.turn_end.after(&text, &sentinel).ok_or_else(|| {
                 Fault::new(
                     FaultKind::TemplateRefused,
@@ -173,6 +177,18 @@ impl Model {
         let before = self.renderer.render(&self.constants, &conversation, &guard)?;
         Ok(AfterTurn { rendered, start: before.len(), guard })
     }
+}
+
+/// Whether any text that may be rendered behind a turn has this in it.
+fn holds(new: &[Message], tools: &[Tool], kwargs: &Map<String, Value>, text: &str) -> bool {
+    let message = |message: &Message| {
+        let calls =
+            message.tool_calls.iter().flat_map(|call| [&call.id, &call.name, &call.arguments]);
+        let others = message.reasoning.iter().chain(&message.tool_call_id).chain(calls);
+        std::iter::once(&message.content).chain(others).any(|part| part.contains(text))
+    };
+    new.iter().any(message)
+        || tools.iter().chain(kwargs.values()).any(|value| value.to_string().contains(text))
 }
 
 /// How many sentinels are tried.

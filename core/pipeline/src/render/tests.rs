@@ -1,5 +1,10 @@
 //! Renders of the sample model against stored ones, and stretches against whole renders.
 
+mod families;
+mod forms;
+mod harmony;
+mod hostile;
+
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

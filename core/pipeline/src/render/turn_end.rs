@@ -13,12 +13,14 @@ use crate::id::TokenId;
 pub(super) struct TurnEnd {
     /// The tokens behind which a turn is over; the one that the template writes is the first.
     pub closers: Vec<(String, TokenId)>,
-    /// Whether they belong to the next turn.
-    pub begins_next: bool,
+    /// Where closers belong to the next turn: the tokens that begin one, whoever speaks.
+    pub next_roles: &'static [&'static str],
     /// Ids that end open reasoning, with the white space that the template writes around them.
     pub end_of_reasoning: Vec<TokenId>,
     /// Whether the tools never show behind a turn's end.
     pub tools_in_header: bool,
+    /// Whether markers behind a turn's end depend on what came long before.
+    pub markers_vary: bool,
 }
 
 impl TurnEnd {
@@ -38,7 +40,12 @@ impl TurnEnd {
             let known = control.find(text).filter(|(_, found, _)| found == text && *text != close);
             closers.extend(known.map(|(_, found, id)| (found.to_owned(), id)));
         }
-        Ok(Self { closers, begins_next: family.ends_with_next_role(), ..Self::default() })
+        Ok(Self { closers, next_roles: family.next_roles(), ..Self::default() })
+    }
+
+    /// Whether a turn has no end of its own: the token that begins the next one ends it.
+    pub fn begins_next(&self) -> bool {
+        !self.next_roles.is_empty()
     }
 
     /// Whether a generation that ends with this id has ended its turn.
@@ -46,13 +53,16 @@ impl TurnEnd {
         self.closers.iter().any(|(_, id)| Some(*id) == last)
     }
 
-    /// Where, in a render, the text behind the turn that holds `sentinel` begins.
+    /// Where, in a render, the text behind the turn that ends in `sentinel` begins.
     pub fn after(&self, text: &str, sentinel: &str) -> Option<usize> {
-        let from = text.find(sentinel)? + sentinel.len();
+        let from = text.rfind(sentinel)? + sentinel.len();
         let rest = text.get(from..)?;
-        let first =
-            |(close, _): &(String, TokenId)| Some((rest.find(close.as_str())?, close.len()));
-        let (at, length) = self.closers.iter().filter_map(first).min()?;
-        Some(from + at + if self.begins_next { 0 } else { length })
+        if self.begins_next() {
+            let at = self.next_roles.iter().filter_map(|role| rest.find(role)).min()?;
+            return Some(from + at);
+        }
+        let end = |(close, _): &(String, TokenId)| Some((rest.find(close.as_str())?, close.len()));
+        let (at, length) = self.closers.iter().filter_map(end).min()?;
+        Some(from + at + length)
     }
 }

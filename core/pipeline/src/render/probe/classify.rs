@@ -184,7 +184,7 @@ fn changed(model: &Model, case: &Case, tools: &[Tool]) -> Result<Option<Countere
         return Ok(Some(Counterexample::between(messages, what, &short, &long)));
     }
     let thought = case.past.last().and_then(|last| last.reasoning.as_deref());
-    let lost = thought.filter(|thought| model.renderer.thinks() && !long.contains(*thought));
+    let lost = thought.filter(|thought| model.thinks() && !long.contains(*thought));
     Ok(lost.map(|thought| {
         let at = long.find(ANSWER).unwrap_or(long.len());
         let got: String = long[..at].chars().rev().take(60).collect();
@@ -246,10 +246,15 @@ impl Renderer {
             Renderer::Harmony => false,
         }
     }
+}
 
-    /// Whether the format knows reasoning.
+impl Model {
+    /// Whether answers have reasoning: the template knows it, and the prompt does not end it.
     fn thinks(&self) -> bool {
-        ["think", "THINK", "reasoning"].iter().any(|word| self.mentions(word))
-            || matches!(self, Renderer::Harmony)
+        let known = ["think", "THINK", "reasoning"].iter().any(|word| self.renderer.mentions(word))
+            || matches!(self.renderer, Renderer::Harmony);
+        let prompt = render(self, &[user("a")], &[], true).unwrap_or_default();
+        let ended = prompt.rsplit_once("think>").is_some_and(|(before, _)| before.ends_with('/'));
+        known && !ended
     }
 }

@@ -43,17 +43,27 @@ fn calls(model: &mut Model) {
     for form in forms {
         model.constants.forms = form;
         if render(model, &called("", "call00001"), &[], true).is_ok_and(|text| call_shows(&text)) {
-            if render(model, &called("x", "call00001"), &[], true)
-                .is_ok_and(|text| !call_shows(&text))
-            {
-                let text = "calls of an answer with text beside them are not written in history";
-                note(model, text.to_owned());
-            }
+            both(model);
             return;
         }
     }
     model.constants.forms = found;
     note(model, "tool calls are not written in history".to_owned());
+}
+
+/// Notes what is lost where an answer has text and a call.
+fn both(model: &mut Model) {
+    let mut messages = called("", "call00001");
+    messages[1].content = "beside".to_owned();
+    let Ok(text) = render(model, &messages, &[], true) else { return };
+    if !call_shows(&text) {
+        note(
+            model,
+            "calls of an answer with text beside them are not written in history".to_owned(),
+        );
+    } else if !text.contains("beside") {
+        note(model, "text of an answer beside calls is not written in history".to_owned());
+    }
 }
 
 /// Whether the call's arguments are there, neither in Python's spelling nor escaped twice.

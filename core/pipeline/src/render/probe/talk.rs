@@ -16,11 +16,15 @@ pub(super) fn system(text: &str) -> Message {
     Message::text(Role::System, text)
 }
 
-/// An answer with this reasoning (none where it is empty) and calls with these ids.
+/// An answer with this reasoning (none where it is empty) and calls with these ids. Its text is an
+/// argument of the last call as well: some templates leave out text where there are calls.
 pub(super) fn answer(text: &str, reasoning: &str, calls: &[&str]) -> Message {
     let mut message = Message::text(Role::Assistant, text);
     message.reasoning = (!reasoning.is_empty()).then(|| reasoning.to_owned());
     message.tool_calls = calls.iter().map(|id| call(id)).collect();
+    if let Some(last) = message.tool_calls.last_mut().filter(|_| !text.is_empty()) {
+        last.arguments = json!({"word": "probe", "n": 1, "end": text}).to_string();
+    }
     message
 }
 
