@@ -58,6 +58,7 @@ static MARKERS: LazyLock<Markers> = LazyLock::new(|| Markers {
     think_close: Some(257),
     call_open: Some(258),
     call_close: Some(259),
+    ..Markers::default()
 });
 
 /// Ids of a text: added tokens as such unless `~` before them has them spelled out, the rest by bytes
