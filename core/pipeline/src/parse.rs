@@ -5,7 +5,16 @@
 //! and the reply is flagged `ill_formed` with a remark that says why.
 
 mod call;
+mod draft;
+#[cfg(test)]
+mod fake;
+mod harmony;
+mod llama31;
+mod mistral;
+mod object;
 mod qwen3;
+#[cfg(test)]
+mod suite;
 
 use crate::id::TokenId;
 use crate::render::{Family, Markers, Model, Tokenizer};
@@ -75,12 +84,12 @@ pub fn machine<'a>(family: Family, setting: Setting<'a>) -> Box<dyn Machine + 'a
         | Family::Qwen3Coder
         | Family::DeepSeekV3
         | Family::DeepSeekV31
-        | Family::Llama31
-        | Family::Harmony
         | Family::Glm45
         | Family::KimiK2
-        | Family::MiniMaxM2
-        | Family::Mistral => Box::new(qwen3::Qwen3::new(setting)),
+        | Family::MiniMaxM2 => Box::new(qwen3::Qwen3::new(setting)),
+        Family::Llama31 => Box::new(llama31::Llama31::new(setting)),
+        Family::Harmony => Box::new(harmony::Harmony::new(setting)),
+        Family::Mistral => Box::new(mistral::Mistral::new(setting)),
     }
 }
 
