@@ -5,6 +5,8 @@
 //! and the reply is flagged `ill_formed` with a remark that says why.
 
 mod call;
+#[cfg(test)]
+mod fake;
 mod qwen3;
 
 use crate::id::TokenId;
