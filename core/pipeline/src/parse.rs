@@ -4,10 +4,21 @@
 //! in silence: what does not fit the family's grammar is passed on as content, markers included,
 //! and the reply is flagged `ill_formed` with a remark that says why.
 
+mod arguments;
+mod bytes;
 mod call;
+mod deepseek;
+mod elements;
 #[cfg(test)]
 mod fake;
+mod glm45;
+mod grammar;
+mod kimi;
+mod machine;
+mod minimax;
 mod qwen3;
+mod qwen3_coder;
+mod schema;
 
 use crate::id::TokenId;
 use crate::render::{Family, Markers, Model, Tokenizer};
@@ -72,18 +83,20 @@ pub fn version(model: &Model) -> &'static str {
 
 /// A machine of this family.
 pub fn machine<'a>(family: Family, setting: Setting<'a>) -> Box<dyn Machine + 'a> {
-    match family {
-        Family::Qwen3
-        | Family::Qwen3Coder
-        | Family::DeepSeekV3
-        | Family::DeepSeekV31
-        | Family::Llama31
-        | Family::Harmony
-        | Family::Glm45
-        | Family::KimiK2
-        | Family::MiniMaxM2
-        | Family::Mistral => Box::new(qwen3::Qwen3::new(setting)),
-    }
+    let grammar = match family {
+        Family::Qwen3Coder => &qwen3_coder::GRAMMAR,
+        Family::DeepSeekV3 => &deepseek::V3,
+        Family::DeepSeekV31 => &deepseek::V31,
+        Family::Glm45 => &glm45::GRAMMAR,
+        Family::KimiK2 => &kimi::GRAMMAR,
+        Family::MiniMaxM2 => &minimax::GRAMMAR,
+        Family::Qwen3 => &qwen3::GRAMMAR,
+        // Families with a machine of their own return it here.
+        Family::Llama31 => &qwen3::GRAMMAR,
+        Family::Mistral => &qwen3::GRAMMAR,
+        Family::Harmony => &qwen3::GRAMMAR,
+    };
+    Box::new(machine::Walker::new(grammar, setting))
 }
 
 /// Parses a whole generation. `prompt_tail` are the last ids of the prompt (the generation prompt

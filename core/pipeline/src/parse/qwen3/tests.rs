@@ -6,8 +6,10 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::*;
+use crate::id::TokenId;
 use crate::parse::fake::Fake;
+use crate::parse::{End, Parsed, Setting, machine};
+use crate::render::{Family, Markers};
 
 const WORDS: [&str; 14] = [
     "<think>",
@@ -39,7 +41,7 @@ fn run(prompt: &[TokenId], ids: &[TokenId], stop: Option<&str>) -> Parsed {
     let tools = [json!({"type": "function", "function": {"name": "f"}})];
     let setting =
         Setting { markers: &MARKERS, tokenizer: &*FAKE, prompt_tail: prompt, tools: &tools };
-    let mut machine = Box::new(Qwen3::new(setting));
+    let mut machine = machine(Family::Qwen3, setting);
     ids.iter().for_each(|&id| machine.push(id));
     machine.finish(&End { stop_text: stop, call_seed: "seed" })
 }
