@@ -4,15 +4,26 @@
 //! in silence: what does not fit the family's grammar is passed on as content, markers included,
 //! and the reply is flagged `ill_formed` with a remark that says why.
 
+mod arguments;
+mod bytes;
 mod call;
+mod deepseek;
 mod draft;
+mod elements;
 #[cfg(test)]
 mod fake;
+mod glm45;
+mod grammar;
 mod harmony;
+mod kimi;
 mod llama31;
+mod machine;
+mod minimax;
 mod mistral;
 mod object;
 mod qwen3;
+mod qwen3_coder;
+mod schema;
 #[cfg(test)]
 mod suite;
 
@@ -79,18 +90,19 @@ pub fn version(model: &Model) -> &'static str {
 
 /// A machine of this family.
 pub fn machine<'a>(family: Family, setting: Setting<'a>) -> Box<dyn Machine + 'a> {
-    match family {
-        Family::Qwen3
-        | Family::Qwen3Coder
-        | Family::DeepSeekV3
-        | Family::DeepSeekV31
-        | Family::Glm45
-        | Family::KimiK2
-        | Family::MiniMaxM2 => Box::new(qwen3::Qwen3::new(setting)),
-        Family::Llama31 => Box::new(llama31::Llama31::new(setting)),
-        Family::Harmony => Box::new(harmony::Harmony::new(setting)),
-        Family::Mistral => Box::new(mistral::Mistral::new(setting)),
-    }
+    let grammar = match family {
+        Family::Qwen3 => &qwen3::GRAMMAR,
+        Family::Qwen3Coder => &qwen3_coder::GRAMMAR,
+        Family::DeepSeekV3 => &deepseek::V3,
+        Family::DeepSeekV31 => &deepseek::V31,
+        Family::Glm45 => &glm45::GRAMMAR,
+        Family::KimiK2 => &kimi::GRAMMAR,
+        Family::MiniMaxM2 => &minimax::GRAMMAR,
+        Family::Llama31 => return Box::new(llama31::Llama31::new(setting)),
+        Family::Harmony => return Box::new(harmony::Harmony::new(setting)),
+        Family::Mistral => return Box::new(mistral::Mistral::new(setting)),
+    };
+    Box::new(machine::Walker::new(grammar, setting))
 }
 
 /// Parses a whole generation. `prompt_tail` are the last ids of the prompt (the generation prompt

@@ -1,4 +1,4 @@
-//! One Hermes call: the JSON between two call markers.
+//! Calls written in JSON, and ids of calls. A Hermes call is the JSON between two call markers.
 //!
 //! A call counts whole or not at all: one object, a name, and an object of arguments. Empty and
 //! delimiter-like values need no rule here, for JSON says where a value ends. Which tools were on
@@ -67,8 +67,21 @@ pub fn arguments(json: &str) -> Result<(String, bool), &'static str> {
     Err("call_bad_arguments")
 }
 
+/// The text of a JSON object that arguments are, without white space around it.
+pub fn object(text: &[u8]) -> Result<String, &'static str> {
+    let text = std::str::from_utf8(text).map_err(|_| "call_bad_json")?.trim();
+    if serde_json::from_str::<&RawValue>(text).is_err() {
+        return Err("call_bad_json");
+    }
+    match text.starts_with('{') {
+        false => Err("call_bad_arguments"),
+        true if depth(text) >= JSON_DEPTH => Err("call_too_deep"),
+        true => Ok(text.to_owned()),
+    }
+}
+
 /// The deepest nesting of a valid JSON text.
-fn depth(json: &str) -> usize {
+pub fn depth(json: &str) -> usize {
     let (mut open, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
     for byte in json.bytes() {
         match byte {
@@ -91,13 +104,15 @@ pub fn attempted(json: &[u8]) -> bool {
     json.trim_ascii_start().first().is_none_or(|&first| first == b'{')
 }
 
+/// Name of a tool; empty if it has none.
+pub fn name_of(tool: &Tool) -> &str {
+    let function = tool.get("function").unwrap_or(tool);
+    function.get("name").and_then(|name| name.as_str()).unwrap_or_default()
+}
+
 /// Whether one of the tools has this name.
 pub fn offered(tools: &[Tool], name: &str) -> bool {
-    let named = |tool: &Tool| {
-        let function = tool.get("function").unwrap_or(tool);
-        function.get("name").and_then(|n| n.as_str()) == Some(name)
-    };
-    tools.iter().any(named)
+    !name.is_empty() && tools.iter().any(|tool| name_of(tool) == name)
 }
 
 /// The call under its id.

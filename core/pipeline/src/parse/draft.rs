@@ -3,6 +3,7 @@
 //! Texts on both sides of calls are joined by one newline, and white space right before and after a
 //! call is not part of the text. Everything else is kept as it came.
 
+use super::bytes::{find, without_leading, without_trailing};
 use super::call::{self, Written};
 use super::{End, Parsed, Setting};
 use crate::id::TokenId;
@@ -104,7 +105,8 @@ impl Draft {
         if !self.ill_formed && openers.iter().any(spelled) {
             self.remark("marker_as_text");
         }
-        let thought = without_newlines(&self.reasoning).to_vec();
+        let thought = without_leading(&self.reasoning, |b| b == b'\n');
+        let thought = without_trailing(thought, |b| b == b'\n').to_vec();
         let reasoning = (!thought.trim_ascii().is_empty()).then(|| self.decoded(thought));
         let content = std::mem::take(&mut self.content);
         let content = self.decoded(content);
@@ -134,29 +136,6 @@ impl Draft {
             String::from_utf8_lossy(error.as_bytes()).into_owned()
         })
     }
-}
-
-/// Cuts a text at the stop text that ended it. Engines keep the token that completed the stop text
-/// whole, so the stop text ends somewhere in the last `last_len` bytes.
-pub fn cut_stop(text: &mut Vec<u8>, stop: Option<&str>, last_len: usize) {
-    let stop = stop.unwrap_or_default().as_bytes();
-    let from = text.len().saturating_sub((last_len + stop.len()).saturating_sub(1));
-    if let Some(at) = find(&text[from..], stop) {
-        text.truncate(from + at);
-    }
-}
-
-/// Where `part` first stands in `text`; an empty part stands nowhere.
-fn find(text: &[u8], part: &[u8]) -> Option<usize> {
-    let first = *part.first()?;
-    let starts = text.iter().enumerate().filter(|&(_, &byte)| byte == first);
-    starts.map(|(at, _)| at).find(|&at| text[at..].starts_with(part))
-}
-
-fn without_newlines(bytes: &[u8]) -> &[u8] {
-    let start = bytes.iter().position(|&b| b != b'\n').unwrap_or(bytes.len());
-    let end = bytes.iter().rposition(|&b| b != b'\n').map_or(start, |last| last + 1);
-    &bytes[start..end]
 }
 
 /// Whether an id is an added token that begins and ends like this and carries a meaning, not text.

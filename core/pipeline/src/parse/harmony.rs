@@ -24,8 +24,9 @@
 mod header;
 
 use self::header::{Header, Meaning, Part};
+use super::bytes::cut_stop;
 use super::call::{self, Written};
-use super::draft::{Draft, cut_stop, is_control};
+use super::draft::{Draft, is_control};
 use super::object::{self, Start};
 use super::{End, Machine, Parsed, Setting};
 use crate::id::TokenId;
@@ -105,7 +106,7 @@ impl Machine for Harmony<'_> {
             Place::Between | Place::Over if self.draft.reasoning_open => &mut self.draft.reasoning,
             Place::Between | Place::Over => &mut self.draft.content,
         };
-        cut_stop(text, end.stop_text, self.last_len);
+        cut_stop(text, end.stop_text.unwrap_or_default().as_bytes(), self.last_len);
         self.close(None, b"");
         self.draft.finish(self.setting, end, &["<|channel|>", "<|message|>"], call::id)
     }

@@ -17,8 +17,9 @@
 //!
 //! A call needs no closing marker: its JSON says where it ends. What is cut before that is content.
 
+use super::bytes::cut_stop;
 use super::call;
-use super::draft::{Draft, cut_stop, is_control};
+use super::draft::{Draft, is_control};
 use super::object::{self, Start};
 use super::{End, Machine, Parsed, Setting};
 use crate::id::TokenId;
@@ -63,7 +64,7 @@ impl Machine for Llama31<'_> {
 
     fn finish(mut self: Box<Self>, end: &End<'_>) -> Parsed {
         if let Some(part) = self.parts.last_mut() {
-            cut_stop(part, end.stop_text, self.last_len);
+            cut_stop(part, end.stop_text.unwrap_or_default().as_bytes(), self.last_len);
         }
         for (at, part) in std::mem::take(&mut self.parts).iter().enumerate() {
             if at > 0 {

@@ -18,8 +18,9 @@
 
 use serde_json::value::RawValue;
 
+use super::bytes::cut_stop;
 use super::call::{self, Written};
-use super::draft::{Draft, cut_stop, is_control};
+use super::draft::{Draft, is_control};
 use super::object::{self, Start};
 use super::{End, Machine, Parsed, Setting};
 use crate::id::TokenId;
@@ -117,7 +118,7 @@ impl Machine for Mistral<'_> {
             Place::Over if self.draft.reasoning_open => &mut self.draft.reasoning,
             Place::Content | Place::Over => &mut self.draft.content,
         };
-        cut_stop(text, end.stop_text, self.last_len);
+        cut_stop(text, end.stop_text.unwrap_or_default().as_bytes(), self.last_len);
         self.pending.forget_what_was_cut();
         self.settle();
         self.draft.finish(self.setting, end, &[CALLS], id)
