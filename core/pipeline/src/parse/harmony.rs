@@ -145,8 +145,11 @@ impl<'a> Harmony<'a> {
         match self.place {
             Place::Header => self.header.text(bytes),
             Place::Body => self.body.extend_from_slice(bytes),
-            Place::Between if bytes.trim_ascii().is_empty() => {}
             Place::Between => {
+                let bytes = bytes.trim_ascii_start();
+                if bytes.is_empty() {
+                    return;
+                }
                 self.draft.fault("text_between");
                 self.header = Header::default();
                 self.meaning = Meaning::Raw;

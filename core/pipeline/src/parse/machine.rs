@@ -419,7 +419,7 @@ impl<'a> Walker<'a> {
     /// Takes calls that stand in the content without their opener. They begin a line, nothing
     /// follows them, and their tools are on offer: else text about calls would be taken for calls.
     fn bare_calls(&mut self) -> bool {
-        let Some((open, _)) = self.grammar.bare.filter(|_| self.place == Place::Content) else {
+        let Some((open, close)) = self.grammar.bare.filter(|_| self.place == Place::Content) else {
             return false;
         };
         let from = std::mem::replace(&mut self.searched, self.content.len());
@@ -433,6 +433,9 @@ impl<'a> Walker<'a> {
             .find(|&(at, _)| text[at..].starts_with(open.as_bytes()) && begins_line(at))
             .map(|(at, _)| from + at);
         let Some(start) = first else { return false };
+        if !without_trailing(&self.content[start..], is_blank).ends_with(close.as_bytes()) {
+            return false;
+        }
         let read = (self.grammar.read)(&self.lexicon.body(&self.content[start..], &[]), self.tools);
         match read {
             Ok(found) if found.calls.iter().all(|c| call::offered(self.tools, &c.written.name)) => {

@@ -15,26 +15,29 @@ fn each_call(arguments: &Value, check: impl Fn(&Dialect, &str, &Parsed)) {
     }
 }
 
-/// The arguments come back with these values, and nothing is wrong.
-fn round_trip(arguments: &Value, expected: &Value) {
+/// The arguments come back with these values, and nothing is wrong. The remarks are those about
+/// values that are plain text.
+fn round_trip(arguments: &Value, remarks: &[&str]) {
     each_call(arguments, |dialect, output, parsed| {
         let (family, reply) = (dialect.family, &parsed.reply);
-        assert_eq!(valued(parsed), [("f".to_owned(), expected.clone())], "{family:?}: {output}");
-        let rest = (&reply.reasoning, reply.content.as_str(), reply.ill_formed, &reply.remarks);
-        assert_eq!(rest, (&None, "", false, &vec![]), "{family:?}: {output}");
+        assert_eq!(valued(parsed), [("f".to_owned(), arguments.clone())], "{family:?}: {output}");
+        let remarks = if dialect.values == Values::Text { remarks } else { &[] };
+        let rest = (&reply.reasoning, reply.content.as_str(), reply.ill_formed);
+        assert_eq!(rest, (&None, "", false), "{family:?}: {output}");
+        assert_eq!(reply.remarks, remarks, "{family:?}: {output}");
     });
 }
 
 #[test]
 fn f01_the_last_brace_is_kept_in_every_cut() {
-    round_trip(&json!({"a": 1}), &json!({"a": 1}));
-    round_trip(&json!({}), &json!({}));
+    round_trip(&json!({"a": 1}), &[]);
+    round_trip(&json!({}), &[]);
 }
 
 #[test]
 fn f02_arguments_are_the_models_bytes() {
     let arguments = json!({"s": "a\"b\\n \u{e9}\u{4e16}", "a": 1});
-    round_trip(&arguments, &arguments);
+    round_trip(&arguments, &[]);
     each_call(&arguments, |dialect, _, parsed| {
         if dialect.values == Values::Json {
             assert_eq!(written(parsed), [format!("f {arguments}")], "{:?}", dialect.family);
@@ -74,13 +77,13 @@ fn f03_text_that_looks_like_a_number() {
 #[test]
 fn f04_a_schema_without_a_type() {
     let arguments = json!({"loc": {"city": "Paris"}, "either": 7});
-    round_trip(&arguments, &arguments);
+    round_trip(&arguments, &[]);
 }
 
 #[test]
 fn f05_a_value_that_does_not_fit_is_a_string() {
     let arguments = json!({"n": "next Tuesday", "arr": "[1, 2"});
-    round_trip(&arguments, &arguments);
+    round_trip(&arguments, &["call_value_unfit"]);
 }
 
 /// Our choice: a value that cannot be empty is left out. JSON says itself what it means.
@@ -104,7 +107,7 @@ fn f06_an_empty_parameter() {
 #[test]
 fn f07_newlines_of_a_value_are_kept() {
     let arguments = json!({"s": "\nline1\nline2\n"});
-    round_trip(&arguments, &arguments);
+    round_trip(&arguments, &[]);
 }
 
 /// In JSON a value may hold any text. Where values are plain text, see the families' own tests.
@@ -217,7 +220,9 @@ fn f16_headers_of_kimi_in_odd_shapes() {
         let parsed = kimi.parse(&call(head));
         assert_eq!(written(&parsed), ["exec {\"c\":\"ls\"}"], "{head}");
     }
-    let nobodys = call("call00003");
+    // A bare counter is the one tool that takes these arguments, if there is one.
+    assert_eq!(written(&kimi.parse(&call("call00003"))), ["exec {\"c\":\"ls\"}"]);
+    let nobodys = call("call00003").replace("\"c\"", "\"zz\"");
     let parsed = kimi.parse(&nobodys);
     assert_eq!((parsed.reply.content.as_str(), written(&parsed).len()), (nobodys.as_str(), 0));
 }

@@ -34,7 +34,7 @@ fn output() -> impl Strategy<Value = (Dialect, String)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
     fn the_cut_into_tokens_does_not_matter((dialect, output) in output(), cuts: [u16; 3]) {
