@@ -5,6 +5,7 @@
 
 mod calls;
 mod dialects;
+mod good;
 mod properties;
 mod thoughts;
 
