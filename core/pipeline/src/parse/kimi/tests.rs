@@ -75,8 +75,8 @@ fn good_output() {
 
 #[test]
 fn the_models_id_is_the_calls_id() {
-    let two = format!("⟦⟨functions.exec:7¦{{}}⟩⟨ functions.exec:8\n¦{{}}⟩⟧");
-    let parsed = check(&two, (None, "", &["exec {}"; 2], ""));
+    let two = "⟦⟨functions.exec:7¦{}⟩⟨ functions.exec:8\n¦{}⟩⟧";
+    let parsed = check(two, (None, "", &["exec {}"; 2], ""));
     assert_eq!(ids(&parsed), ["functions.exec:7", "functions.exec:8"]);
     let same = check(&format!("⟦{CALL}{CALL}⟧"), (None, "", &[READ; 2], "call_id_repeated"));
     assert_eq!(ids(&same)[0], "functions.exec:0");
