@@ -2,7 +2,24 @@
 //!
 //! Nothing here knows a dialect. Nothing here fails: a value plus remarks. Text is never repaired
 //! in silence: what does not fit the family's grammar is passed on as content, markers included,
-//! and the reply is flagged `ill_formed` with a remark that says why.
+//! and the reply is flagged `ill_formed` with a remark that says why. What is understood though it is
+//! not quite in form (a missing closing tag, a call in an open thought) is only remarked on.
+//!
+//! Most families share one machine (`machine.rs`, which has the rules) over a table of their markers
+//! and a reader of calls (`grammar.rs`). What a call is, where reports disagree:
+//!
+//! - An empty value (F06) is the empty string where the tool's schema allows a string; else the
+//!   argument is left out (remark `call_value_empty`). See `schema.rs`.
+//! - Text in a raw value that looks like its closing tag (F08) ends it only if the next thing of the
+//!   grammar follows: another parameter, or the end of the call. See `elements.rs` and `glm45.rs`.
+//! - A call in open reasoning (G04) ends the reasoning if it is an attempt at a call and the thought
+//!   is not closed before the call is; talk about markers stays a thought.
+//! - Thoughts nobody asked for (G06) are handed on as reasoning all the same; a dialect decides what
+//!   it shows.
+//! - Markers spelled with ordinary tokens (F11) are text, in every family.
+//! - Arguments written in JSON are the model's bytes, repeated keys and all. Arguments written one by
+//!   one become JSON in the order in which they were written; the last of equal keys wins (remark
+//!   `call_key_repeated`).
 
 mod arguments;
 mod bytes;

@@ -1,12 +1,12 @@
 //! DeepSeek: a section `<｜tool▁calls▁begin｜>…<｜tool▁calls▁end｜>` of calls
 //! `<｜tool▁call▁begin｜>…<｜tool▁call▁end｜>`. In V3 and R1 a call reads
-//! `function<｜tool▁sep｜>NAME\n```json\n{…}\n```` `, in V3.1 `NAME<｜tool▁sep｜>{…}`.
+//! `function<｜tool▁sep｜>NAME\n```json\n{…}\n``` ` (the fence closed), in V3.1 `NAME<｜tool▁sep｜>{…}`.
 //!
 //! Each reads the other's form as well (remark `call_other_form`): checkpoints between the two mix
 //! them. A section may be missing around a call (remark `section_missing`), and so may the fence
 //! around the arguments (remark `call_fence_missing`). Arguments are the model's bytes.
 
-use super::bytes::{find, is_blank, trimmed};
+use super::bytes::{is_blank, trimmed};
 use super::call;
 use super::grammar::{Body, Called, Found, Grammar};
 use crate::turn::Tool;
@@ -76,11 +76,10 @@ fn read(body: &Body<'_>, expected: Form) -> Result<Found, &'static str> {
 /// The text in a code fence, and whether there was one.
 fn unfenced(text: &[u8]) -> (&[u8], bool) {
     let text = trimmed(text);
-    let inner = text.strip_prefix(b"```").and_then(|text| text.strip_suffix(b"```"));
-    let Some(inner) = inner else { return (text, false) };
-    // The rest of the fence's line names the language.
-    let start = find(inner, b"\n").unwrap_or(0);
-    (&inner[start..], true)
+    match text.strip_prefix(b"```").and_then(|text| text.strip_suffix(b"```")) {
+        Some(inner) => (inner.strip_prefix(b"json").unwrap_or(inner), true),
+        None => (text, false),
+    }
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ impl Form {
     /// The name in an opening tag at the start of the text, and the length of the tag.
     fn opening<'a>(&self, text: &'a str, open: &str) -> Option<(&'a str, usize)> {
         let rest = text.strip_prefix(open)?;
-        let line = rest.find(['>', '\n']).filter(|&end| rest.as_bytes()[end] == b'>')?;
+        let line = rest.find(['>', '<', '\n']).filter(|&end| rest.as_bytes()[end] == b'>')?;
         let name = rest[..line].trim();
         let bare = ['"', '\'']
             .into_iter()

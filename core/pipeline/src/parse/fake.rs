@@ -88,12 +88,17 @@ impl Fake {
 
     /// Ids of a text, each run of plain text one token but for cuts before these offsets.
     pub(super) fn pieces(&mut self, text: &[u8], cuts: &[usize]) -> Vec<TokenId> {
+        self.pieces_cut(text, |at| cuts.contains(&at))
+    }
+
+    /// The same, with cuts where `cut` says so.
+    pub(super) fn pieces_cut(&mut self, text: &[u8], cut: impl Fn(usize) -> bool) -> Vec<TokenId> {
         let mut ids = Vec::new();
         let mut run = Vec::new();
         for unit in self.units(text) {
             match unit {
                 Unit::Byte(byte, at) => {
-                    if cuts.contains(&at) {
+                    if cut(at) {
                         self.piece(&mut run, &mut ids);
                     }
                     run.push(byte);
@@ -165,11 +170,42 @@ impl Case<'_> {
         let shown = String::from_utf8_lossy(output);
         let words = self.run(&self.fake, &self.fake.words(output), None);
         assert_eq!(words, parsed, "by words: {shown}");
+        let mut fake = self.fake.clone();
         for at in 0..output.len() {
-            let mut fake = self.fake.clone();
             let ids = fake.pieces(output, &[at]);
             assert_eq!(self.run(&fake, &ids, None), parsed, "cut at {at}: {shown}");
+            fake.tokens.truncate(self.fake.tokens.len());
         }
         parsed
     }
+}
+
+/// What is expected of a reply: reasoning, content, calls as `name arguments`, remarks. A leading
+/// `!` among the remarks stands for `ill_formed`.
+pub(super) type Expected<'a> = (Option<&'a str>, &'a str, &'a [&'a str], &'a str);
+
+impl Case<'_> {
+    /// Compares the reply to this text, in every cut, with what is expected.
+    pub(super) fn check(&self, output: &str, expected: Expected<'_>) -> Parsed {
+        let parsed = self.every_cut(output);
+        compare(&parsed, output, expected);
+        parsed
+    }
+
+    /// The same for an answer that a stop text ended.
+    pub(super) fn check_stopped(&self, output: &str, stop: &str, expected: Expected<'_>) {
+        let ids = self.fake.bytes(output.as_bytes());
+        compare(&self.run(&self.fake, &ids, Some(stop)), output, expected);
+    }
+}
+
+fn compare(parsed: &Parsed, output: &str, expected: Expected<'_>) {
+    let reply = &parsed.reply;
+    let calls: Vec<String> =
+        reply.tool_calls.iter().map(|c| format!("{} {}", c.name, c.arguments)).collect();
+    let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
+    let sign = if reply.ill_formed { "!" } else { "" };
+    let remarks = format!("{sign}{}", reply.remarks.join(" "));
+    let got = (reply.reasoning.as_deref(), reply.content.as_str(), &calls[..], remarks.as_str());
+    assert_eq!(got, expected, "{output}");
 }

@@ -68,7 +68,8 @@ fn regular(header: &str) -> Option<&str> {
 fn fitting(header: &str, arguments: &str, tools: &[Tool]) -> Option<String> {
     let bare = header.trim_end_matches(|c: char| c.is_ascii_digit());
     let bare = bare.trim_end_matches([':', '_', '.', '-']);
-    let counter = matches!(bare, "" | "call" | "functions" | "function" | "tool_call");
+    let counter =
+        header != bare && matches!(bare, "" | "call" | "functions" | "function" | "tool_call");
     let fits = |tool: &&Tool| {
         let name = call::name_of(tool);
         if counter {
