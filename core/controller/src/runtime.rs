@@ -92,8 +92,10 @@ impl Runtime {
             agent: Some(ask.agent.name.clone()),
             sampling: ask.task.sampling.clone(),
             limits: ask.task.limits.clone(),
+            history: ask.task.history,
+            retention: ask.task.retention,
+            rules: ask.task.rules.clone(),
             metadata: ask.task.metadata.clone(),
-            ..SessionOptions::default()
         };
         let create = patient(|| self.gate.create(options.clone()));
         let created = guard("session", limits::SESSION, &cancel, create).await;

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rollgate_pipeline::record::Budget;
+use rollgate_pipeline::record::{Budget, HistoryMode, Retention};
+use rollgate_pipeline::rules::Rule;
 use rollgate_pipeline::turn::Sampling;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -48,6 +49,15 @@ pub struct Task {
     /// Sampling parameters that win over the agent's.
     #[serde(default)]
     pub sampling: Sampling,
+    /// What the engine is shown of rewritten history; `None`: the node's default.
+    #[serde(default)]
+    pub history: Option<HistoryMode>,
+    /// What becomes of earlier reasoning; `None`: the node's default.
+    #[serde(default)]
+    pub retention: Option<Retention>,
+    /// What the agent may change in its history, before the node's rules.
+    #[serde(default)]
+    pub rules: Vec<Rule>,
     /// Free data, echoed in samples.
     #[serde(default)]
     pub metadata: Map<String, Value>,
@@ -205,7 +215,8 @@ mod tests {
              "setup": ["make", ["git", "init"]], "env": {"A": "b"}, "agent": {"name": "command",
              "version": "1.2", "model": "m", "args": ["-v"], "timeout_s": 2.5},
              "evaluate": {"command": "pytest", "timeout_s": 9}, "limits": {"turns": 3, "tokens": 99},
-             "sampling": {"temperature": 1}, "metadata": {"k": [1]}}"#
+             "sampling": {"temperature": 1}, "history": "faithful", "retention": "template",
+             "rules": [{"name": "r", "action": "strip"}], "metadata": {"k": [1]}}"#
             .replace('\n', " ");
         let both = format!("{text}\n\n{{\"task_id\": \"b\", \"instruction\": \"go\"}}\n");
         let tasks = parse(Path::new("t.jsonl"), &both).unwrap();
@@ -217,6 +228,8 @@ mod tests {
         assert_eq!(full.evaluate.as_ref().unwrap().timeout(), Duration::from_secs(9));
         assert_eq!((full.limits.turns, full.limits.tokens), (Some(3), Some(99)));
         assert_eq!(full.sampling.temperature, Some(1.0));
+        assert_eq!(full.history, Some(HistoryMode::Faithful));
+        assert_eq!((full.retention, full.rules.len()), (Some(Retention::Template), 1));
         assert_eq!(tasks[1].evaluate, None);
     }
 
@@ -252,6 +265,8 @@ mod tests {
         refuse(&with(r#""workdir":"../x""#), "may not hold `..`");
         refuse(&with(r#""agent":{"name":"c","timeout_s":0}"#), "`agent.timeout_s` must be");
         refuse(&with(r#""env":{"A=B":"x"}"#), "`env` holds a name");
+        refuse(&with(r#""history":"stick""#), "unknown variant `stick`");
+        refuse(&with(r#""rules":[{"name":"","action":"same"}]"#), "has no name");
         refuse(r#"{"task_id":"","instruction":"x"}"#, "`task_id` is empty");
         refuse(&with(r#""limits":{"turns":0}"#), "`limits.turns` must be at least 1");
     }

@@ -92,6 +92,23 @@ impl EngineKind {
         check::generated(self, told, vocab_size)
     }
 
+    /// The request that makes the engine give up on the call with this id; the call then answers
+    /// with what it sampled. `None` where there is none: there a closed connection is the only way,
+    /// and what was sampled is lost.
+    pub fn abort_request(self, request_id: &str) -> Option<EngineRequest> {
+        match self {
+            EngineKind::Vllm => Some(vllm::abort(request_id)),
+            EngineKind::VllmCompletions => None,
+            EngineKind::Sglang => Some(sglang::abort(request_id)),
+        }
+    }
+
+    /// Whether a reply says that the engine is paused, not that it is busy or broken: a 503 whose
+    /// message speaks of a pause, or of weights that are being changed.
+    pub fn paused(self, status: u16, body: &[u8]) -> bool {
+        refusal::paused(status, body)
+    }
+
     /// The request that asks for the log-probability of each of `ids` after the ones before it, at
     /// temperature 1. It samples one token, which is of no use.
     pub fn score_request(self, model: &str, ids: &[TokenId]) -> EngineRequest {

@@ -3,15 +3,26 @@
 //! A shard gives it events and does what it [`Want`]s. It knows no dialect and no model family.
 //!
 //! Bytes of the agent become an engine call ([`prepare`]); the engine's reply becomes a record and
-//! an answer ([`answer`]); the answer leaves only after the record is durable.
+//! an answer ([`answer`]); the answer leaves only after the record is durable. A request may be the
+//! retry of one that is under way or over ([`ticket`], [`retry`]), and a call may have to wait until
+//! its engine samples again ([`park`]).
+//!
+//! An exchange whose agent is gone goes on as if it were not: its driver skips the writes, and the
+//! journal says that the answer did not get there.
 
 mod answer;
+mod budget;
 mod free;
+mod park;
 mod prepare;
+mod retry;
 mod session;
+mod ticket;
 
 pub use free::{refusal, without_session};
-pub use session::{Gatehouse, Session, SessionState};
+pub use session::{Gatehouse, ReplayError, Session, SessionDefaults, SessionState, rule_set};
+
+use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
 
@@ -21,9 +32,9 @@ use crate::http::{self, BodyReader, BodyState, Framing, ReplyReader, RequestHead
 use crate::protocol::Dialect;
 use crate::scene::{Verdict, classify};
 use crate::turn::ReplyForm;
-use answer::Answer;
 use prepare::Prepared;
 use session::InFlight;
+use ticket::{Adoption, Kept};
 
 /// The time, as the shard sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +97,16 @@ pub struct Exchange {
     engine_reusable: bool,
     /// What went wrong, where the agent is not to blame.
     fault: Option<Fault>,
+    /// What its head says of who asks.
+    lineage: ticket::Key,
+    /// How the answer is to be framed, once that is known.
+    form: Option<ReplyForm>,
+    /// What others with the same request see of it, once it is prepared.
+    ticket: Option<ticket::Own>,
+    /// The agent's connection is gone.
+    gone: bool,
+    /// The engine was told to give up, for want of an agent.
+    given_up: bool,
     stage: Stage,
     /// Counts the exchange in its session for as long as it lives.
     _in_flight: InFlight,
@@ -93,14 +114,25 @@ pub struct Exchange {
 
 enum Stage {
     Body(BodyReader),
+    /// The session's budget is all reserved: waits for calls under way.
+    Queue(Bytes),
+    /// Waits for what comes of the same request, whose agent is gone.
+    Adopt {
+        adoption: Adoption,
+        body: Bytes,
+    },
     Engine {
         prepared: Box<Prepared>,
         reply: ReplyReader,
     },
+    /// The engine gave up: waits before it is asked again.
+    Park(Box<Prepared>),
     /// The answer waits for its record.
-    Record(Box<Answer>),
-    /// The last bytes are on their way.
-    Write,
+    Record(Rc<Kept>),
+    /// The last bytes are on their way: of an answer, or of a refusal.
+    Write(Option<Rc<Kept>>),
+    /// What became of the answer is being recorded.
+    Deliver,
     Over,
 }
 
@@ -115,6 +147,11 @@ impl Exchange {
             stream: None,
             engine_reusable: false,
             fault: None,
+            lineage: ticket::lineage(head, route.scene),
+            form: None,
+            ticket: None,
+            gone: false,
+            given_up: false,
             stage: Stage::Over,
             _in_flight: cx.session.enter(),
         };
@@ -142,7 +179,10 @@ impl Exchange {
         let Stage::Body(body) = &mut self.stage else { return self.misuse("agent_bytes") };
         match body.read(buf) {
             Ok(BodyState::More) => Want::AgentBytes,
-            Ok(BodyState::Done) => self.prepare(cx),
+            Ok(BodyState::Done) => match std::mem::replace(&mut self.stage, Stage::Over) {
+                Stage::Body(body) => self.begin(cx, body.into_bytes()),
+                _ => self.misuse("agent_bytes"),
+            },
             Err(fault) => {
                 self.keep_alive = false;
                 self.refuse(&fault)
@@ -163,25 +203,44 @@ impl Exchange {
     }
 
     /// A [`Want::Wait`] is over.
-    pub fn woken(&mut self, _cx: &mut Context<'_>) -> Want {
-        self.misuse("woken")
+    pub fn woken(&mut self, cx: &mut Context<'_>) -> Want {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Queue(body) => self.begin(cx, body),
+            Stage::Adopt { adoption, body } => self.look_after(cx, adoption, body),
+            Stage::Park(prepared) => self.unpark(cx, prepared),
+            _ => self.misuse("woken"),
+        }
     }
 
     /// The agent's connection is gone, or was cut while it took the answer. The exchange goes on: it
-    /// may be asked for again. Call it once, whenever that is noticed; it changes no want.
-    pub fn agent_gone(&mut self, _cx: &mut Context<'_>) {}
+    /// may be asked for again. Call it once, whenever that is noticed; it changes no want. Writes
+    /// that fail, or are skipped, are still reported as [`Exchange::written`].
+    pub fn agent_gone(&mut self, _cx: &mut Context<'_>) {
+        self.gone = true;
+        if let Some(ticket) = &self.ticket {
+            ticket.gone();
+        }
+    }
 
     /// What to send to the engine, besides the call that is under way, so that it gives up on it; then
-    /// go on with the call. `None` where the engine has no such call: then drop the call's connection
-    /// and report [`Exchange::engine_failed`]. The shard asks once, when the agent has been gone for
-    /// the grace period and nobody asked again ([`Exchange::adopted`]).
-    pub fn give_up(&mut self, _cx: &mut Context<'_>) -> Option<EngineRequest> {
-        None
+    /// go on with the call. `None` where the engine has no such call, or none is under way: then drop
+    /// the call's connection, or end the wait, and report [`Exchange::engine_failed`]. The shard asks
+    /// once, when the agent has been gone for the grace period and nobody asked again
+    /// ([`Exchange::adopted`]).
+    pub fn give_up(&mut self, cx: &mut Context<'_>) -> Option<EngineRequest> {
+        self.given_up = true;
+        if let Some(ticket) = &self.ticket {
+            ticket.close();
+        }
+        match &self.stage {
+            Stage::Engine { prepared, .. } => cx.gatehouse.engine.abort_request(&prepared.call_id),
+            _ => None,
+        }
     }
 
     /// Whether another exchange waits for what comes of this one, whose agent is gone.
     pub fn adopted(&self) -> bool {
-        false
+        self.ticket.as_ref().is_some_and(|own| own.0.adopted())
     }
 
     /// Whether any byte of the engine's reply has been seen (then a resend may sample twice).
@@ -201,37 +260,51 @@ impl Exchange {
 
     /// The engine could not be asked or did not answer.
     pub fn engine_failed(&mut self, cx: &mut Context<'_>, fault: &Fault) -> Want {
-        self.fail(cx, fault)
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Engine { prepared, .. } | Stage::Park(prepared) => {
+                self.engine_fault(cx, prepared, fault.clone())
+            }
+            _ => self.fail(cx, fault),
+        }
     }
 
     /// The frame is durable.
     pub fn durable(&mut self, cx: &mut Context<'_>) -> Want {
-        match std::mem::replace(&mut self.stage, Stage::Write) {
-            Stage::Record(answer) if answer.aborted() => self.fail(cx, &Answer::abort_fault()),
-            Stage::Record(answer) => {
-                cx.session.last_fault = None;
-                Want::Agent(self.frame_answer(&answer))
-            }
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Record(kept) => self.hand_out(cx, kept),
+            Stage::Deliver => self.done(),
             _ => self.misuse("durable"),
         }
     }
 
     /// The frame could not be written: nothing derived from it may leave.
     pub fn not_durable(&mut self, cx: &mut Context<'_>, fault: &Fault) -> Want {
-        self.fail(cx, fault)
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            // The answer is out already, or nobody waits for it.
+            Stage::Deliver => {
+                self.fault = Some(fault.clone());
+                self.done()
+            }
+            _ => self.fail(cx, fault),
+        }
     }
 
-    /// The bytes of [`Want::Agent`] are with the kernel.
-    pub fn written(&mut self, _cx: &mut Context<'_>) -> Want {
-        self.stage = Stage::Over;
-        Want::Done { keep_alive: self.keep_alive }
+    /// The bytes of [`Want::Agent`] are with the kernel, or [`Exchange::agent_gone`] was called.
+    pub fn written(&mut self, cx: &mut Context<'_>) -> Want {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Write(Some(kept)) => self.delivered(cx, &kept),
+            _ => self.done(),
+        }
     }
 
-    /// Time passed while the exchange waits for an engine. Bytes to write to the agent now, if a
+    /// Time passed while the exchange waits. Bytes to write to the agent now, if a
     /// sign of life is due.
     pub fn tick(&mut self, gatehouse: &Gatehouse, now: Now) -> Option<Bytes> {
-        let Stage::Engine { prepared, .. } = &self.stage else { return None };
-        if !matches!(prepared.form, ReplyForm::Events { .. }) {
+        let waits = matches!(
+            self.stage,
+            Stage::Engine { .. } | Stage::Park(_) | Stage::Adopt { .. } | Stage::Queue(_)
+        );
+        if !waits || !matches!(self.form, Some(ReplyForm::Events { .. })) {
             return None;
         }
         let (since, wait_ms) = match self.stream {
@@ -257,12 +330,15 @@ impl Exchange {
             cx.session.last_fault = Some(fault.kind);
             self.fault = Some(fault.clone());
         }
+        if let Some(ticket) = &self.ticket {
+            ticket.failed(fault);
+        }
         self.refuse(fault)
     }
 
     /// Answers with a fault, in the stream if one has begun.
     fn refuse(&mut self, fault: &Fault) -> Want {
-        self.stage = Stage::Write;
+        self.stage = Stage::Write(None);
         if self.stream.is_none() {
             return Want::Agent(refusal(self.dialect, fault, self.keep_alive));
         }

@@ -30,6 +30,8 @@ pub struct Limits {
     pub exchanges_per_shard: u32,
     /// How long a drain waits for exchanges in flight.
     pub drain_ms: u64,
+    /// How long a turn that the engine gave up on waits for the engine to sample again.
+    pub park_ms: u64,
 }
 
 impl Default for Limits {
@@ -46,6 +48,7 @@ impl Default for Limits {
             engine_retries: 2,
             exchanges_per_shard: 4_096,
             drain_ms: 30_000,
+            park_ms: 120_000,
         }
     }
 }
@@ -68,7 +71,20 @@ pub const FRAME_BYTES: usize = 1 << 30;
 pub const ENGINE_IDLE_CONNECTIONS: usize = 256;
 /// Template instructions one render may spend, against endless loops.
 pub const TEMPLATE_FUEL: u64 = 50_000_000;
+/// Stored messages that one request is compared with, text by text, where digests differ.
+pub const WALK_COMPARISONS: usize = 1_024;
 /// Text that one render may produce, in bytes.
 pub const RENDER_BYTES: usize = 64 << 20;
+/// First wait of a turn that the engine gave up on, in milliseconds.
+pub const PAUSE_FIRST_MS: u64 = 200;
+/// Longest of the waits of such a turn, in milliseconds.
+pub const PAUSE_LONGEST_MS: u64 = 5_000;
+/// How often the engine is asked to go on with one turn.
+pub const RESENDS: u32 = 256;
+/// Answers that a session keeps for agents that left before they had them.
+pub const KEPT_ANSWERS: usize = 64;
+/// Longest sleep of an exchange that waits for another one of its session, in milliseconds.
+pub const LOOK_AGAIN_MS: u64 = 1_000;
 
+const _: () = assert!(PAUSE_FIRST_MS > 0 && PAUSE_FIRST_MS <= PAUSE_LONGEST_MS);
 const _: () = assert!(HEAD_BYTES >= HEADERS * 128, "a full head of short fields must fit");

@@ -213,6 +213,11 @@ pub struct VersionSpan {
     pub version: String,
 }
 
+impl VersionSpan {
+    /// Label of tokens whose version the engine did not report.
+    pub const UNREPORTED: &str = "unreported";
+}
+
 /// What the engine sampled. `ids` and `logprobs` have equal lengths; spans start at 0 and ascend.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Generated {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rollgate_pipeline::engine::EngineKind;
-use rollgate_pipeline::exchange::Gatehouse;
+use rollgate_pipeline::exchange::{Gatehouse, SessionDefaults};
 use rollgate_pipeline::id::ShardCount;
 use rollgate_pipeline::limits::Limits;
 use rollgate_pipeline::render::Model;
@@ -28,6 +28,8 @@ pub struct Plane {
     pub keepalive_s: u64,
     /// Idle sessions leave memory after this long.
     pub idle_evict_s: u64,
+    /// What sessions get that ask for nothing else.
+    pub sessions: SessionDefaults,
     /// The engines; at least one.
     pub engines: Vec<config::Engine>,
 }
@@ -150,6 +152,7 @@ pub fn start(
         keepalive_first_ms: KEEPALIVE_FIRST_MS,
         keepalive_next_ms: plane.keepalive_s * 1_000,
         node: plane.node,
+        sessions: plane.sessions,
     };
     let engines = plane.engines.iter().map(|engine| EngineTarget {
         url: engine.url.clone(),

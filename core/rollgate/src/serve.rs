@@ -117,6 +117,7 @@ fn gate(settled: &Settled) -> anyhow::Result<Gate> {
         limits: settled.limits.clone(),
         keepalive_s: settled.agents.keepalive_s,
         idle_evict_s: settled.sessions.idle_evict_s,
+        sessions: settled.session_defaults(),
         engines: settled.engines.clone(),
     };
     Ok(node::start(plane, &side, model, &settled.node.state_dir)?)

@@ -29,6 +29,7 @@ fn journals(directory: &Path, durability: Durability) -> Rc<Journals> {
         keepalive_first_ms: 0,
         keepalive_next_ms: 0,
         node: "n".into(),
+        sessions: Default::default(),
     };
     let plane = Plane {
         gatehouse: Arc::new(gatehouse),

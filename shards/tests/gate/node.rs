@@ -107,6 +107,7 @@ impl Setting {
             keepalive_first_ms: self.keepalive_first_ms,
             keepalive_next_ms: 100,
             node: "n1".into(),
+            sessions: Default::default(),
         };
         Gate::start(GateConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),

@@ -5,6 +5,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
 use axum::http::StatusCode;
+use rollgate_pipeline::exchange::rule_set;
 use rollgate_pipeline::record::SessionOptions;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -27,6 +28,15 @@ pub(super) struct NewSession {
     agent: Option<String>,
     /// Must be the served model's name.
     model: Option<String>,
+    /// What the engine is shown of rewritten history: `sticky` or `faithful`.
+    #[schema(example = "sticky")]
+    history: Option<String>,
+    /// What becomes of earlier reasoning where the template leaves it out: `keep` or `template`.
+    #[schema(example = "keep")]
+    retention: Option<String>,
+    /// What the agent may change in its history: `[{name, action, …}]`, before the node's rules.
+    #[schema(value_type = Vec<Object>)]
+    rules: Option<Value>,
     /// Sampling parameters that win over the agent's.
     #[schema(value_type = Object)]
     sampling: Option<Value>,
@@ -92,28 +102,24 @@ fn options(mut body: Map<String, Value>, model: &str) -> Result<SessionOptions, 
     unknown_key(&body, &KEYS).map_or(Ok(()), Err)?;
     keys_within(&body, "sampling", &SAMPLING_KEYS)?;
     keys_within(&body, "limits", &LIMIT_KEYS)?;
-    for (key, default) in [("history", "sticky"), ("retention", "keep")] {
-        match body.shift_remove(key) {
-            Some(value) if value != default => {
-                return Err(format!("`{key}`: only `{default}` is built yet"));
-            }
-            _ => {}
-        }
-    }
-    for key in ["scenes", "rules"] {
-        let given = body.shift_remove(key);
-        if given.is_some_and(|value| {
-            value != Value::Object(Map::new()) && value != Value::Array(Vec::new())
-        }) {
-            return Err(format!("`{key}` is not built yet"));
-        }
+    let scenes = body.shift_remove("scenes");
+    if scenes.is_some_and(|value| value != Value::Object(Map::new())) {
+        return Err("`scenes` is not built yet".to_owned());
     }
     match body.shift_remove("model") {
         Some(Value::String(asked)) if asked == model => {}
         Some(asked) => return Err(format!("`model`: {asked} is not served here; `{model}` is")),
         None => {}
     }
-    serde_json::from_value(Value::Object(body)).map_err(|e| e.to_string())
+    // One at a time first, so that a message says which option it is about.
+    for (key, value) in &body {
+        let one = Value::Object(Map::from_iter([(key.clone(), value.clone())]));
+        serde_json::from_value::<SessionOptions>(one).map_err(|e| format!("`{key}`: {e}"))?;
+    }
+    let options: SessionOptions =
+        serde_json::from_value(Value::Object(body)).map_err(|e| e.to_string())?;
+    rule_set(options.agent.as_deref(), &[], &options.rules)?;
+    Ok(options)
 }
 
 #[cfg(test)]
@@ -135,9 +141,14 @@ mod tests {
     fn defaults_may_be_spelled_out() {
         let empty = r#"{"sampling":{},"limits":{}}"#;
         check("{}", Ok(empty));
-        let spelled = r#"{"history":"sticky","retention":"keep","scenes":{},"rules":[],
-            "model":"m","agent":null}"#;
+        let spelled = r#"{"scenes":{},"rules":[],"model":"m","agent":null}"#;
         check(spelled, Ok(empty));
+        check(
+            r#"{"history":"faithful","retention":"template","rules":[{"name":"r","action":"same"}]}"#,
+            Ok(
+                r#"{"history":"faithful","retention":"template","rules":[{"name":"r","action":"same"}],"sampling":{},"limits":{}}"#,
+            ),
+        );
         check(
             r#"{"agent":"a","limits":{"turns":3},"sampling":{"top_k":5},"metadata":{"x":[1]}}"#,
             Ok(r#"{"agent":"a","sampling":{"top_k":5},"limits":{"turns":3},"metadata":{"x":[1]}}"#),
@@ -149,9 +160,12 @@ mod tests {
         check(r#"{"agnet":"a"}"#, Err("did you mean `agent`?"));
         check(r#"{"sampling":{"temprature":1}}"#, Err("did you mean `temperature`?"));
         check(r#"{"limits":{"turn":1}}"#, Err("did you mean `turns`?"));
-        check(r#"{"history":"faithful"}"#, Err("`history`: only `sticky` is built yet"));
-        check(r#"{"retention":"template"}"#, Err("`retention`: only `keep` is built yet"));
-        check(r#"{"rules":["x"]}"#, Err("`rules` is not built yet"));
+        check(r#"{"history":"faithfull"}"#, Err("`history`: unknown variant `faithfull`"));
+        check(r#"{"retention":"none"}"#, Err("`retention`: unknown variant `none`"));
+        check(r#"{"rules":["x"]}"#, Err("`rules`: invalid type"));
+        check(r#"{"rules":[{"name":"r","actoin":"same"}]}"#, Err("unknown field `actoin`"));
+        check(r#"{"rules":[{"name":"","action":"same"}]}"#, Err("has no name"));
+        check(r#"{"scenes":{"x":1}}"#, Err("`scenes` is not built yet"));
         check(r#"{"model":"other"}"#, Err("\"other\" is not served here; `m` is"));
         check(r#"{"limits":{"turns":-1}}"#, Err("invalid value"));
     }

@@ -1,12 +1,13 @@
 //! One line to one task, with messages that say what to mend.
 
+use rollgate_pipeline::exchange::rule_set;
 use serde_json::{Map, Value};
 
 use super::{Command, Task};
 use crate::limits::LONGEST;
 use crate::near::unknown_key;
 
-const TASK: [&str; 11] = [
+const TASK: [&str; 14] = [
     "task_id",
     "instruction",
     "files",
@@ -17,6 +18,9 @@ const TASK: [&str; 11] = [
     "evaluate",
     "limits",
     "sampling",
+    "history",
+    "retention",
+    "rules",
     "metadata",
 ];
 const AGENT: [&str; 5] = ["name", "version", "model", "args", "timeout_s"];
@@ -92,6 +96,8 @@ fn sense(task: &Task) -> Result<(), String> {
         filled(&evaluate.command, "evaluate.command")?;
         positive(evaluate.timeout_s, "evaluate.timeout_s")?;
     }
+    let agent = task.agent.as_ref().map(|agent| agent.name.as_str());
+    rule_set(agent, &[], &task.rules)?;
     let none = [
         (task.limits.turns == Some(0), "limits.turns"),
         (task.limits.tokens == Some(0), "limits.tokens"),

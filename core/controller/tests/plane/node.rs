@@ -27,6 +27,7 @@ pub async fn gate(state_dir: &Path) -> Gate {
         keepalive_first_ms: 3_000,
         keepalive_next_ms: 5_000,
         node: "n1".into(),
+        sessions: Default::default(),
     };
     let engine = EngineTarget { url: format!("http://{}", engine().await), max_in_flight: 64 };
     Gate::start(GateConfig {

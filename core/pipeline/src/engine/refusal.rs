@@ -53,6 +53,17 @@ fn route(kind: EngineKind) -> &'static str {
     }
 }
 
+/// Whether the answer says that generation is paused. Engines have no code for this either.
+pub fn paused(status: u16, body: &[u8]) -> bool {
+    if status != 503 {
+        return false;
+    }
+    let text = message(body).to_lowercase();
+    ["paused", "pausing", "weight update", "updating weights", "update weights"]
+        .iter()
+        .any(|part| text.contains(part))
+}
+
 /// Engines have no code for this, only wordings.
 fn speaks_of_overflow(message: &str) -> bool {
     let text = message.to_lowercase();

@@ -13,6 +13,7 @@ use crate::id::TokenId;
 use crate::turn::Finish;
 
 const PATH: &str = "/generate";
+const ABORT: &str = "/abort_request";
 const NAMES: Names = Names { max_tokens: "max_new_tokens", seed: "sampling_seed" };
 
 /// The call. The route serves one model, so the model's name is not sent.
@@ -29,6 +30,12 @@ pub fn generate(call: &EngineCall<'_>) -> EngineRequest {
         Value::Object(sampling)
     );
     EngineRequest { path: PATH, body: body(head, call.prompt, tail) }
+}
+
+/// Gives up on a call. Ids are matched by prefix, which is why all have one length.
+pub fn abort(request_id: &str) -> EngineRequest {
+    let body = format!(r#"{{"rid":{}}}"#, quoted(request_id));
+    EngineRequest { path: ABORT, body: vec![body.into()] }
 }
 
 /// Asks for the scores of a prompt. The prefix cache is of no help to it.

@@ -15,6 +15,7 @@ use crate::id::TokenId;
 use crate::turn::Finish;
 
 const GENERATE: &str = "/inference/v1/generate";
+const ABORT: &str = "/inference/v1/abort_requests";
 const COMPLETIONS: &str = "/v1/completions";
 const NAMES: Names = Names { max_tokens: "max_tokens", seed: "seed" };
 
@@ -35,6 +36,12 @@ pub fn generate(call: &EngineCall<'_>) -> EngineRequest {
     );
     let tail = format!(r#"],"sampling_params":{}}}"#, Value::Object(sampling));
     EngineRequest { path: GENERATE, body: body(head, call.prompt, tail) }
+}
+
+/// Gives up on a call of the tokens route, which puts a prefix before the ids of its calls.
+pub fn abort(request_id: &str) -> EngineRequest {
+    let ids = json!({ "request_ids": [format!("generate-tokens-{request_id}")] });
+    EngineRequest { path: ABORT, body: vec![ids.to_string().into()] }
 }
 
 /// The call on the completions route, where sampling parameters are members of the body itself.

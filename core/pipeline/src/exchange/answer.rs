@@ -1,8 +1,13 @@
 //! From an engine's reply to a record, and then to the agent's answer.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use bytes::{Bytes, BytesMut};
 
+use super::park;
 use super::prepare::Prepared;
+use super::ticket::{Kept, Said};
 use super::{Context, Exchange, Stage, Want};
 use crate::fault::{Fault, FaultKind};
 use crate::http::{self, ReplyReader};
@@ -20,18 +25,55 @@ pub(super) struct Answer {
     form: ReplyForm,
 }
 
+/// What an engine's reply comes to.
+enum Heard {
+    Generated(Generated),
+    Paused(Fault),
+}
+
 impl Exchange {
-    /// The engine's reply is whole: makes the record, or refuses.
+    /// The engine's reply is whole: makes the record, waits, or refuses.
     pub(super) fn answer(&mut self, cx: &mut Context<'_>) -> Want {
-        let Stage::Engine { prepared, reply } = std::mem::replace(&mut self.stage, Stage::Over)
+        let Stage::Engine { mut prepared, reply } = std::mem::replace(&mut self.stage, Stage::Over)
         else {
             return self.misuse("answer");
         };
-        let generated = match self.read(reply, &prepared, cx) {
-            Ok(generated) => generated,
-            Err(fault) => return self.fail(cx, &fault),
-        };
-        let parsed = parse_generated(&prepared, &generated, cx);
+        match self.read(reply, &prepared, cx) {
+            Ok(Heard::Generated(generated)) if generated.finish == Finish::Abort => {
+                self.engine_gave_up(cx, prepared, generated)
+            }
+            Ok(Heard::Generated(generated)) => {
+                let generated = prepared.parked.with(generated);
+                self.record_turn(cx, prepared, generated, &[])
+            }
+            Ok(Heard::Paused(fault)) if !self.given_up => self.park(cx, prepared, fault),
+            Ok(Heard::Paused(fault)) | Err(fault) => self.engine_fault(cx, prepared, fault),
+        }
+    }
+
+    /// The call came to nothing.
+    pub(super) fn engine_fault(
+        &mut self,
+        cx: &mut Context<'_>,
+        prepared: Box<Prepared>,
+        fault: Fault,
+    ) -> Want {
+        match !self.given_up && !prepared.parked.ids().is_empty() && park::waits_out(&fault) {
+            true => self.park(cx, prepared, fault),
+            false => self.torso(cx, prepared, fault),
+        }
+    }
+
+    /// The generation is over: makes the record. `remarks` are added to the parser's.
+    pub(super) fn record_turn(
+        &mut self,
+        cx: &mut Context<'_>,
+        prepared: Box<Prepared>,
+        generated: Generated,
+        remarks: &[&str],
+    ) -> Want {
+        let mut parsed = parse_generated(&prepared, &generated, cx);
+        parsed.reply.remarks.extend(remarks.iter().map(|&remark| remark.to_owned()));
         let usage = Usage {
             prompt_tokens: prepared.prompt_tokens,
             completion_tokens: generated.ids.len() as u32,
@@ -48,7 +90,9 @@ impl Exchange {
             },
             form: prepared.form,
         };
-        let record = Record::Turn(Box::new(self.record(*prepared, generated, parsed, usage, cx)));
+        let record = self.record(*prepared, generated, parsed, usage, cx);
+        let turn = record.turn;
+        let record = Record::Turn(Box::new(record));
         // The frame first: memory must never hold a turn that cannot be written.
         let frame = record
             .clone()
@@ -60,7 +104,8 @@ impl Exchange {
             });
         match frame {
             Ok(frame) => {
-                self.stage = Stage::Record(Box::new(answer));
+                let said = Cell::new(Said::Nothing);
+                self.stage = Stage::Record(Rc::new(Kept { turn, answer, said }));
                 Want::Durable(frame)
             }
             Err(fault) => self.fail(cx, &fault),
@@ -72,7 +117,7 @@ impl Exchange {
         reply: ReplyReader,
         prepared: &Prepared,
         cx: &Context<'_>,
-    ) -> Result<Generated, Fault> {
+    ) -> Result<Heard, Fault> {
         let Some((head, body)) = reply.into_parts() else {
             return Err(Fault::new(FaultKind::EngineBadReply, "the engine's reply is not whole"));
         };
@@ -84,9 +129,15 @@ impl Exchange {
                 fault.retry_after_s = head.retry_after_s;
             }
             fault
-        })?;
-        check_prompt(&generated, prepared)?;
-        Ok(generated)
+        });
+        match generated {
+            Err(fault) if gatehouse.engine.paused(head.status, &body) => Ok(Heard::Paused(fault)),
+            Err(fault) => Err(fault),
+            Ok(generated) => {
+                check_prompt(&generated, prepared)?;
+                Ok(Heard::Generated(generated))
+            }
+        }
     }
 
     fn record(
@@ -109,9 +160,9 @@ impl Exchange {
             anew: prepared.anew,
             context_diff_tokens: prepared.context_diff_tokens,
             overlay_tokens: prepared.overlay_tokens,
-            resumed_at: Vec::new(),
+            resumed_at: prepared.parked.resumed_at,
             elements: prepared.elements,
-            answer: answer_digest(&parsed.reply.content, &parsed.reply.tool_calls),
+            answer: answer_digest(cx.session.habits().mode, &prepared.continued, &parsed.reply),
             sampling: prepared.sampling,
             asked_sampling: asked,
             verdict: self.verdict.clone(),
@@ -156,27 +207,12 @@ impl Exchange {
     }
 }
 
-impl Answer {
-    /// Whether the engine gave up on the generation. What there is of it is recorded, untrained; the
-    /// agent is not given a torso that looks like an answer.
-    pub(super) fn aborted(&self) -> bool {
-        self.meta.finish == Finish::Abort
-    }
-
-    pub(super) fn abort_fault() -> Fault {
-        let message = "the engine gave up on this answer (it may be taking new weights): send the \
-                       request again";
-        Fault::new(FaultKind::EngineBusy, message)
-    }
-}
-
 /// The engine must have seen the prompt that it was sent, not a part of it.
 fn check_prompt(generated: &Generated, prepared: &Prepared) -> Result<(), Fault> {
-    let sent = prepared.prompt_tokens;
-    if generated.ids.is_empty() && generated.finish == Finish::Abort {
-        return Err(Answer::abort_fault());
-    }
+    let sent = prepared.prompt_tokens + prepared.parked.ids().len() as u32;
     match generated.prompt_tokens {
+        // A call that was given up before it began may have no count, or none but zero.
+        Some(0) if generated.ids.is_empty() && generated.finish == Finish::Abort => Ok(()),
         Some(seen) if seen != sent => Err(Fault::new(
             FaultKind::EngineBadReply,
             format!(

@@ -2,12 +2,13 @@
 
 use serde_json::{Map, Value};
 
-use super::{Context, Exchange, Session, Stage, Want};
-use crate::engine::EngineCall;
+use super::budget::Reserved;
+use super::park::Parked;
+use super::{Context, Session};
 use crate::fault::{Fault, FaultKind};
-use crate::http::ReplyReader;
 use crate::id::{TokenId, TurnIndex};
-use crate::render::{ControlText, Model, PriorTail};
+use crate::record::{HistoryMode, Retention};
+use crate::render::{ControlText, Model, PriorTail, TemplateClass};
 use crate::trajectory::{Digest, Path, Reader, Resume, Root};
 use crate::turn::{Asked, Message, ReplyForm, Role, Sampling, Tool};
 
@@ -21,6 +22,8 @@ pub(super) struct Prepared {
     pub(super) context_diff_tokens: u32,
     pub(super) overlay_tokens: u32,
     pub(super) elements: Vec<Digest>,
+    /// The assistant's messages that the answer continues.
+    pub(super) continued: Vec<Message>,
     /// Messages of the stretch.
     pub(super) messages: Vec<Message>,
     pub(super) tools: Vec<Tool>,
@@ -30,7 +33,13 @@ pub(super) struct Prepared {
     pub(super) prompt_tokens: u32,
     pub(super) sampling: Sampling,
     pub(super) asked_sampling: Sampling,
+    /// Id of the exchange, in the record and in the answer.
     pub(super) request_id: String,
+    /// Id of the call at the engine that is under way; the first call has `request_id`.
+    pub(super) call_id: String,
+    /// What earlier calls for this turn sampled.
+    pub(super) parked: Parked,
+    pub(super) _reserved: Reserved,
     /// The model name the agent used.
     pub(super) model: String,
     pub(super) form: ReplyForm,
@@ -38,60 +47,49 @@ pub(super) struct Prepared {
     pub(super) called_mono_ms: u64,
 }
 
-impl Exchange {
-    /// The body is whole: makes the engine call, or refuses.
-    pub(super) fn prepare(&mut self, cx: &mut Context<'_>) -> Want {
-        let Stage::Body(body) = std::mem::replace(&mut self.stage, Stage::Over) else {
-            return self.misuse("prepare");
-        };
-        let prepared = self.dialect.read(&body.into_bytes()).and_then(|asked| prepare(asked, cx));
-        let prepared = match prepared {
-            Ok(prepared) => Box::new(prepared),
-            Err(fault) => return self.fail(cx, &fault),
-        };
-        let mut prompt = prepared
-            .parent
-            .map_or_else(Vec::new, |parent| cx.session.trajectory.ids_through(parent));
-        prompt.push(&prepared.stretch);
-        let request = cx.gatehouse.engine.request(&EngineCall {
-            model: &cx.gatehouse.engine_model,
-            prompt: &prompt,
-            sampling: &prepared.sampling,
-            max_tokens: prepared.sampling.max_tokens.unwrap_or(1),
-            request_id: &prepared.request_id,
-        });
-        let reply = ReplyReader::new(cx.gatehouse.limits.engine_reply_bytes);
-        self.stage = Stage::Engine { prepared, reply };
-        Want::Engine(request)
-    }
-}
-
-fn prepare(asked: Asked, cx: &mut Context<'_>) -> Result<Prepared, Fault> {
+/// Matches what was asked with the session and renders what is new. `room`: most tokens that the
+/// session's budget allows.
+pub(super) fn prepare(
+    mut asked: Asked,
+    room: u32,
+    cx: &mut Context<'_>,
+) -> Result<Prepared, Fault> {
     let model = &cx.gatehouse.model;
     let session = &*cx.session;
+    session.rules().strip(&mut asked.messages);
     let root =
         Root { model: &model.name, tools: &asked.tools, template_kwargs: &asked.template_kwargs };
     let path = Path::new(root, &asked.messages, session.habits());
-    let resume = session.trajectory.resume(&path, &asked.messages, &Eyes(model));
-    let from = match resume.parent {
+    let mut resume = session.trajectory.resume(&path, &asked.messages, &Eyes(model));
+    let mut from = match resume.parent {
         None => 0,
         Some(_) => path.first_message(resume.matched, asked.messages.len()),
     };
+    let anew = match resume.parent {
+        None => None,
+        Some(_) => anew(session, model, &asked.messages[from..]),
+    };
+    if anew.is_some() {
+        (resume, from) = (Resume::default(), 0);
+    }
     let stretch = stretch(session, model, &asked, &resume, from)?;
     let prompt_tokens = resume.parent.map_or(0, |parent| session.trajectory.length_through(parent))
         + stretch.len() as u32;
-    let sampling = settle(&asked.sampling, session, model, prompt_tokens)?;
+    let sampling = settle(&asked.sampling, session, model, Lengths { prompt_tokens, room })?;
+    let reserved = session.reserve(sampling.max_tokens.unwrap_or_default());
     let foreign_tokens = foreign_tokens(model, &asked.messages[from..])?;
+    let continued = asked.messages[path.continued()].to_vec();
     let messages = asked.messages.into_iter().skip(from).collect();
     Ok(Prepared {
         parent: resume.parent,
         root: path.root,
         joined: resume.joined,
         rules: resume.rules,
-        anew: None,
+        anew: anew.map(str::to_owned),
         context_diff_tokens: resume.context_diff_tokens,
         overlay_tokens: 0,
         elements: path.elements[resume.matched..].iter().map(|element| element.digest).collect(),
+        continued,
         messages,
         tools: asked.tools,
         template_kwargs: asked.template_kwargs,
@@ -101,10 +99,29 @@ fn prepare(asked: Asked, cx: &mut Context<'_>) -> Result<Prepared, Fault> {
         sampling,
         asked_sampling: asked.sampling,
         request_id: format!("{:032x}", cx.random),
+        call_id: format!("{:032x}", cx.random),
+        parked: Parked::default(),
+        _reserved: reserved,
         model: asked.model,
         form: asked.form,
         called_mono_ms: cx.now.mono_ms,
     })
+}
+
+/// Why a request that could be continued with `new` is rendered from its start all the same, in the
+/// word that the record has for it.
+///
+/// Where the template leaves out earlier reasoning once a person speaks again, that is up to the
+/// session; a session that shows its engine what the agent sent shows it what the template makes
+/// of that.
+fn anew(session: &Session, model: &Model, new: &[Message]) -> Option<&'static str> {
+    let follows = session.retention() == Retention::Template
+        || session.habits().mode == HistoryMode::Faithful;
+    match model.class {
+        TemplateClass::RewritesHistory => Some("rewrites"),
+        _ if follows && model.changes_past(new) => Some("template"),
+        TemplateClass::AppendOnly | TemplateClass::AppendOnlyInToolCycle => None,
+    }
 }
 
 /// The served model as matching sees it.
@@ -190,6 +207,13 @@ const NAMED: [&str; 25] = [
     "best_of",
 ];
 
+/// What bounds an answer's length.
+struct Lengths {
+    prompt_tokens: u32,
+    /// Most tokens that the session's budget allows.
+    room: u32,
+}
+
 /// Pinned sampling laid over the agent's, with the budget that context and session leave. What
 /// nobody set is the model's own distribution, said outright: engines have defaults of their own
 /// (`generation_config.json`), and a sample must say what it was drawn from.
@@ -197,7 +221,7 @@ fn settle(
     asked: &Sampling,
     session: &Session,
     model: &Model,
-    prompt_tokens: u32,
+    Lengths { prompt_tokens, room: budget }: Lengths,
 ) -> Result<Sampling, Fault> {
     let mut sampling = asked.clone();
     sampling.extra.retain(|key, _| !NAMED.contains(&key.as_str()));
@@ -216,7 +240,7 @@ fn settle(
         );
         return Err(Fault::new(FaultKind::ContextOverflow, message).at("messages"));
     }
-    let budget = room.min(session.tokens_left()?);
+    let budget = room.min(budget);
     sampling.max_tokens = Some(sampling.max_tokens.map_or(budget, |asked| asked.min(budget)));
     Ok(sampling)
 }

@@ -7,14 +7,16 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::budget::{Reservations, Reserved, Room, Used};
+use super::ticket::Tickets;
 use crate::engine::EngineKind;
 use crate::fault::{Fault, FaultKind};
 use crate::id::{SessionId, TurnIndex};
 use crate::limits::Limits;
 use crate::parse;
-use crate::record::{Opened, Record, SessionOptions, TurnRecord};
+use crate::record::{HistoryMode, Opened, Record, Retention, SessionOptions, TurnRecord};
 use crate::render::Model;
-use crate::rules::RuleSet;
+use crate::rules::{Rule, RuleSet};
 use crate::trajectory::{Habits, Trajectory, TreeError};
 
 /// What all exchanges of a node share: read-only.
@@ -33,16 +35,47 @@ pub struct Gatehouse {
     pub keepalive_next_ms: u64,
     /// Name of the node.
     pub node: String,
+    /// What sessions get that ask for nothing else.
+    pub sessions: SessionDefaults,
+}
+
+/// The node's defaults for its sessions.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SessionDefaults {
+    /// What the engine is shown of rewritten history.
+    pub history: HistoryMode,
+    /// What becomes of earlier reasoning.
+    pub retention: Retention,
+    /// Rules about what agents may change in their history, behind the sessions' own.
+    pub rules: Vec<Rule>,
+    /// How long an exchange whose agent is gone waits for the same request, and how long its answer
+    /// is kept for it, in milliseconds.
+    pub orphan_grace_ms: u64,
+}
+
+impl Default for SessionDefaults {
+    fn default() -> Self {
+        Self {
+            history: HistoryMode::default(),
+            retention: Retention::default(),
+            rules: Vec::new(),
+            orphan_grace_ms: 15_000,
+        }
+    }
 }
 
 impl Gatehouse {
-    /// The opening record of a new session.
-    pub fn open(&self, session_id: SessionId, options: SessionOptions, at_ms: u64) -> Opened {
+    /// The opening record of a new session. The node's defaults are settled into it: a session that
+    /// is loaded again is the same, whatever the configuration says by then.
+    pub fn open(&self, session_id: SessionId, mut options: SessionOptions, at_ms: u64) -> Opened {
+        options.history.get_or_insert(self.sessions.history);
+        options.retention.get_or_insert(self.sessions.retention);
         Opened {
             version: 1,
             session_id,
             at_ms,
             options,
+            node_rules: self.sessions.rules.clone(),
             model: self.model.name.clone(),
             engine: self.engine.name().to_owned(),
             tokenizer_digest: self.model.tokenizer_digest.clone(),
@@ -93,6 +126,9 @@ pub struct Session {
     /// What the last exchange ended in, where neither answer nor agent's fault. Not in the journal.
     pub(super) last_fault: Option<FaultKind>,
     in_flight: Rc<Cell<u32>>,
+    reservations: Rc<Reservations>,
+    /// Exchanges under way, and answers that agents may still come back for.
+    pub(super) tickets: Tickets,
 }
 
 /// Counts one exchange in its session while it lives.
@@ -116,6 +152,30 @@ pub enum ReplayError {
     /// A turn does not fit the trajectory.
     #[error(transparent)]
     Tree(#[from] TreeError),
+    /// The session's rules, or its node's, cannot be used.
+    #[error("{0}")]
+    Rules(String),
+}
+
+impl ReplayError {
+    /// The fault to answer with where such a session was to be opened.
+    pub fn fault(&self) -> Fault {
+        let kind = match self {
+            ReplayError::Rules(_) => FaultKind::BadRequest,
+            _ => FaultKind::Internal,
+        };
+        Fault::new(kind, self)
+    }
+}
+
+/// The rules of a session, or what is wrong with one of them. Its own come first, then the node's,
+/// then those shipped for the agent.
+pub fn rule_set(agent: Option<&str>, node: &[Rule], own: &[Rule]) -> Result<RuleSet, String> {
+    let _ = agent;
+    if let Some(rule) = own.iter().chain(node).find(|rule| rule.name.is_empty()) {
+        return Err(format!("`rules`: a rule of action {:?} has no name", rule.action));
+    }
+    Ok(RuleSet::default())
 }
 
 impl Session {
@@ -128,6 +188,9 @@ impl Session {
         if opened.version != 1 {
             return Err(ReplayError::Version(opened.version));
         }
+        let options = &opened.options;
+        let rules = rule_set(options.agent.as_deref(), &opened.node_rules, &options.rules)
+            .map_err(ReplayError::Rules)?;
         let mut session = Self {
             opened,
             trajectory: Trajectory::default(),
@@ -135,9 +198,11 @@ impl Session {
             scenes: BTreeMap::new(),
             reward: None,
             sealed: false,
-            rules: RuleSet::default(),
+            rules,
             last_fault: None,
             in_flight: Rc::new(Cell::new(0)),
+            reservations: Rc::default(),
+            tickets: Tickets::default(),
         };
         for record in records {
             session.apply(&record)?;
@@ -172,6 +237,16 @@ impl Session {
     /// What counts as equal in it.
     pub(super) fn habits(&self) -> Habits<'_> {
         Habits { mode: self.options().history.unwrap_or_default(), rules: &self.rules }
+    }
+
+    /// What an agent may change in its history.
+    pub(super) fn rules(&self) -> &RuleSet {
+        &self.rules
+    }
+
+    /// What becomes of earlier reasoning.
+    pub(super) fn retention(&self) -> Retention {
+        self.options().retention.unwrap_or_default()
     }
 
     /// Whether it is sealed.
@@ -211,7 +286,8 @@ impl Session {
         InFlight(Rc::clone(&self.in_flight))
     }
 
-    /// Whether another exchange may start; it counts as one in flight already.
+    /// Whether another exchange may start. What its budget allows is asked once it is known that the
+    /// exchange samples: [`Session::room`].
     pub(super) fn admit(&self, gatehouse: &Gatehouse) -> Result<(), Fault> {
         if self.sealed {
             let message = "this session is closed; open another one to go on";
@@ -225,26 +301,18 @@ impl Session {
                            served now; its samples can be fetched, but open another one to go on";
             return Err(Fault::new(FaultKind::SessionClosed, message));
         }
-        let budget = &self.opened.options.limits;
-        let others = self.in_flight().saturating_sub(1);
-        if budget.turns.is_some_and(|turns| self.trajectory.turns() + others >= turns) {
-            let most = budget.turns.unwrap_or_default();
-            let message = format!("the session's budget of {most} turns is used up");
-            return Err(Fault::new(FaultKind::Budget, message));
-        }
-        self.tokens_left().map(drop)
+        Ok(())
     }
 
-    /// Tokens that may still be sampled.
-    pub(super) fn tokens_left(&self) -> Result<u32, Fault> {
-        let Some(budget) = self.opened.options.limits.tokens else { return Ok(u32::MAX) };
-        match budget.saturating_sub(self.sampled_tokens) {
-            0 => {
-                let message = format!("the session's budget of {budget} sampled tokens is used up");
-                Err(Fault::new(FaultKind::Budget, message))
-            }
-            left => Ok(u32::try_from(left).unwrap_or(u32::MAX)),
-        }
+    /// What the budget leaves for one more call.
+    pub(super) fn room(&self) -> Result<Room, Fault> {
+        let used = Used { turns: self.trajectory.turns(), sampled_tokens: self.sampled_tokens };
+        self.reservations.room(&self.opened.options.limits, used)
+    }
+
+    /// Reserves a turn of so many tokens.
+    pub(super) fn reserve(&self, tokens: u32) -> Reserved {
+        self.reservations.take(tokens)
     }
 
     pub(super) fn next_turn(&self) -> TurnIndex {

@@ -2,15 +2,22 @@
 
 use bytes::BytesMut;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::*;
 use crate::engine::EngineKind;
 use crate::id::{SessionHash, SessionId};
 use crate::limits::Limits;
 use crate::record::{Budget, Frames, Record, SessionOptions, TurnRecord};
-use crate::render::ControlText;
 use crate::render::sample_model::test_model;
+use crate::render::{ControlText, Model};
+
+mod options;
+mod parks;
+mod retries;
+
+/// Loaded once: that is what takes long.
+static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| Arc::new(test_model()));
 
 /// A gate with one session, driven by hand.
 struct Play {
@@ -18,6 +25,8 @@ struct Play {
     session: Session,
     journal: Vec<u8>,
     clock_ms: u64,
+    path: String,
+    headers: String,
 }
 
 /// What one request led to.
@@ -30,20 +39,29 @@ struct Seen {
 
 impl Play {
     fn new(options: SessionOptions) -> Self {
-        let gatehouse = Gatehouse {
-            model: Arc::new(test_model()),
+        Self::at(Self::gatehouse(), options)
+    }
+
+    fn gatehouse() -> Gatehouse {
+        Gatehouse {
+            model: MODEL.clone(),
             engine: EngineKind::Vllm,
             engine_model: "m".into(),
             limits: Limits { body_bytes: 100_000, ..Limits::default() },
             keepalive_first_ms: 3_000,
             keepalive_next_ms: 5_000,
             node: "n1".into(),
-        };
+            sessions: Default::default(),
+        }
+    }
+
+    fn at(gatehouse: Gatehouse, options: SessionOptions) -> Self {
         let opened = gatehouse.open(SessionId::new("n1", SessionHash(1)), options, 0);
         let record = Record::Opened(Box::new(opened));
         let journal = record.clone().to_frame().unwrap().to_vec();
         let session = Session::replay(vec![record]).unwrap();
-        Self { gatehouse, session, journal, clock_ms: 1_000 }
+        let path = "/v1/chat/completions".to_owned();
+        Self { gatehouse, session, journal, clock_ms: 1_000, path, headers: String::new() }
     }
 
     fn step<T>(&mut self, step: impl FnOnce(&mut Context<'_>) -> T) -> T {
@@ -55,7 +73,9 @@ impl Play {
 
     fn begin(&mut self, body: &str) -> (Exchange, Want) {
         let text = format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: g\r\ncontent-length: {}\r\n\r\n{body}",
+            "POST {} HTTP/1.1\r\nhost: g\r\n{}content-length: {}\r\n\r\n{body}",
+            self.path,
+            self.headers,
             body.len()
         );
         let mut bytes = BytesMut::from(text.as_bytes());
@@ -109,19 +129,68 @@ impl Play {
     }
 
     fn engine_reply(&self, sampled: &str) -> Vec<u8> {
+        self.engine_part(sampled, "stop", "w1")
+    }
+
+    /// A reply that ended like this, under these weights.
+    fn engine_part(&self, sampled: &str, finish: &str, version: &str) -> Vec<u8> {
         let ids = self.ids(sampled);
         let content: Vec<_> =
             ids.iter().map(|id| json!({"token_id": id, "logprob": -0.5, "rank": 1})).collect();
         let body = json!({
             "request_id": "generate-tokens-x",
-            "choices": [{"index": 0, "finish_reason": "stop", "stop_reason": null,
+            "choices": [{"index": 0, "finish_reason": finish, "stop_reason": null,
                 "token_ids": ids, "logprobs": {"content": content},
-                "weight_versions": [{"version": "w1", "start": 0, "end": ids.len()}]}],
+                "weight_versions": [{"version": version, "start": 0, "end": ids.len()}]}],
             "usage": {"completion_tokens": ids.len()},
         })
         .to_string();
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
-        [head.as_bytes(), body.as_bytes()].concat()
+        http_reply("200 OK", &body)
+    }
+
+    /// Does what the exchange wants until it waits for somebody else; what the agent was given.
+    fn drive(&mut self, exchange: &mut Exchange, mut want: Want) -> (String, Want) {
+        let mut given = Vec::new();
+        loop {
+            want = match want {
+                Want::Durable(frame) => {
+                    self.journal.extend_from_slice(&frame);
+                    self.step(|cx| exchange.durable(cx))
+                }
+                Want::Agent(bytes) => {
+                    given.extend_from_slice(&bytes);
+                    self.step(|cx| exchange.written(cx))
+                }
+                other => return (String::from_utf8(given).unwrap(), other),
+            };
+        }
+    }
+
+    /// Gives the exchange this reply of the engine.
+    fn reply(&mut self, exchange: &mut Exchange, reply: &[u8]) -> Want {
+        let mut bytes = BytesMut::from(reply);
+        self.step(|cx| exchange.engine_bytes(cx, &mut bytes, false))
+    }
+
+    fn woken(&mut self, exchange: &mut Exchange) -> Want {
+        self.step(|cx| exchange.woken(cx))
+    }
+
+    fn gone(&mut self, exchange: &mut Exchange) {
+        self.step(|cx| exchange.agent_gone(cx));
+    }
+
+    fn records(&self) -> Vec<Record> {
+        Frames::new(&self.journal).read_all().unwrap().0
+    }
+
+    /// What the journal says of deliveries, in order: turn and whether it was whole.
+    fn deliveries(&self) -> Vec<(u32, bool)> {
+        let delivery = |record| match record {
+            Record::Delivery(delivery) => Some((delivery.turn.0, delivery.whole)),
+            _ => None,
+        };
+        self.records().into_iter().filter_map(delivery).collect()
     }
 
     fn turns(&self) -> Vec<TurnRecord> {
@@ -129,6 +198,18 @@ impl Play {
         let turn = |record| if let Record::Turn(turn) = record { Some(*turn) } else { None };
         records.into_iter().filter_map(turn).collect()
     }
+}
+
+fn http_reply(status: &str, body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+/// What an engine is asked to sample, and what it is asked for it.
+fn call(want: &Want) -> (Vec<u32>, Value) {
+    let Want::Engine(request) = want else { panic!("{want:?}") };
+    let body: Value = serde_json::from_slice(&request.body.concat()).unwrap();
+    let ids = body["token_ids"].as_array().unwrap();
+    (ids.iter().map(|id| id.as_u64().unwrap() as u32).collect(), body)
 }
 
 fn chat(messages: Value) -> Value {
@@ -291,23 +372,6 @@ fn an_engine_that_saw_another_prompt_is_not_believed() {
     assert_eq!(play.session.state().last_fault, Some("engine_bad_reply"));
     play.ask(&chat(json!([{"role": "user", "content": "q"}])), "a<|im_end|>");
     assert_eq!(play.session.state().last_fault, None);
-}
-
-#[test]
-fn an_abort_is_recorded_untrained_and_not_given_for_an_answer() {
-    let mut play = Play::new(SessionOptions::default());
-    let (mut exchange, _) =
-        play.begin(&chat(json!([{"role": "user", "content": "q"}])).to_string());
-    let reply = String::from_utf8(play.engine_reply("par")).unwrap();
-    // "stop" and "abort" have different lengths: the content length is made anew.
-    let (_, body) = reply.split_once("\r\n\r\n").unwrap();
-    let body = body.replace("\"finish_reason\":\"stop\"", "\"finish_reason\":\"abort\"");
-    let reply = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-    let mut bytes = BytesMut::from(reply.as_bytes());
-    let want = play.step(|cx| exchange.engine_bytes(cx, &mut bytes, false));
-    let seen = play.finish(&mut exchange, want, None);
-    assert_eq!((seen.status, play.turns().len()), (503, 1));
-    assert_eq!(play.turns()[0].finish, crate::turn::Finish::Abort);
 }
 
 #[test]

@@ -77,8 +77,11 @@ pub struct Opened {
     pub session_id: SessionId,
     /// When, in milliseconds since the epoch.
     pub at_ms: u64,
-    /// As asked for.
+    /// As asked for, with the node's defaults where nothing was asked for.
     pub options: SessionOptions,
+    /// The node's rules, behind those of the options.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub node_rules: Vec<Rule>,
     /// Name of the served model.
     pub model: String,
     /// Kind of engine.

@@ -59,6 +59,7 @@ pub(crate) fn opened() -> Opened {
         session_id: SessionId::new("n1", SessionHash(7)),
         at_ms: 5,
         options: SessionOptions::default(),
+        node_rules: Vec::new(),
         model: "m".into(),
         engine: "vllm".into(),
         tokenizer_digest: "t".into(),

@@ -1,6 +1,8 @@
 //! What was written: every key optional, none unknown.
 
 use rollgate_pipeline::limits::Limits;
+use rollgate_pipeline::record::{HistoryMode, Retention};
+use rollgate_pipeline::rules::Rule;
 use serde::Deserialize;
 
 use super::ConfigError;
@@ -66,13 +68,17 @@ pub(super) struct RawModel {
     pub dir: Option<String>,
     pub name: Option<String>,
     pub max_context: Option<u32>,
+    pub retention: Option<Retention>,
     pub inject: Option<super::settled::Inject>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawSessions {
+    pub history: Option<HistoryMode>,
     pub idle_evict_s: Option<u64>,
+    pub orphan_grace_ms: Option<u64>,
+    pub rules: Vec<Rule>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -4,7 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use rollgate_pipeline::engine::EngineKind;
+use rollgate_pipeline::exchange::{SessionDefaults, rule_set};
 use rollgate_pipeline::limits::Limits;
+use rollgate_pipeline::record::{HistoryMode, Retention};
+use rollgate_pipeline::rules::Rule;
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, Raw};
@@ -92,6 +95,8 @@ pub struct Model {
     pub name: String,
     /// Longest prompt plus answer; 0: as the model's files say.
     pub max_context: u32,
+    /// What becomes of earlier reasoning where the template leaves it out: `keep` or `template`.
+    pub retention: Retention,
     /// Control text in messages: `strict` makes it plain text, `engine` lets it act.
     pub inject: Inject,
 }
@@ -99,8 +104,26 @@ pub struct Model {
 /// `[sessions]`
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sessions {
+    /// What the engine is shown of rewritten history: `sticky` or `faithful`.
+    pub history: HistoryMode,
     /// Idle sessions leave memory after this long.
     pub idle_evict_s: u64,
+    /// How long an exchange whose agent is gone waits for the same request.
+    pub orphan_grace_ms: u64,
+    /// What agents may change in their history, behind the sessions' own rules.
+    pub rules: Vec<Rule>,
+}
+
+impl Settled {
+    /// What sessions get that ask for nothing else.
+    pub fn session_defaults(&self) -> SessionDefaults {
+        SessionDefaults {
+            history: self.sessions.history,
+            retention: self.model.retention,
+            rules: self.sessions.rules.clone(),
+            orphan_grace_ms: self.sessions.orphan_grace_ms,
+        }
+    }
 }
 
 /// `[log]`
@@ -216,6 +239,8 @@ pub(super) fn settle(path: &str, raw: Raw) -> Result<Settled, ConfigError> {
         return Err(wrong("shards.count", format!("{count} is over 1024, the number of buckets")));
     }
     let engines = engines(raw.engines, &wrong)?;
+    rule_set(None, &raw.sessions.rules, &[]).map_err(|what| wrong("sessions.rules", what))?;
+    let defaults = SessionDefaults::default();
     Ok(Settled {
         node: Node { id, state_dir: raw.node.state_dir.unwrap_or(".rollgate".into()).into() },
         agents: Agents {
@@ -236,9 +261,15 @@ pub(super) fn settle(path: &str, raw: Raw) -> Result<Settled, ConfigError> {
             dir,
             name,
             max_context: raw.model.max_context.unwrap_or(0),
+            retention: raw.model.retention.unwrap_or(defaults.retention),
             inject: raw.model.inject.unwrap_or(Inject::Strict),
         },
-        sessions: Sessions { idle_evict_s: raw.sessions.idle_evict_s.unwrap_or(600) },
+        sessions: Sessions {
+            history: raw.sessions.history.unwrap_or(defaults.history),
+            idle_evict_s: raw.sessions.idle_evict_s.unwrap_or(600),
+            orphan_grace_ms: raw.sessions.orphan_grace_ms.unwrap_or(defaults.orphan_grace_ms),
+            rules: raw.sessions.rules,
+        },
         limits: raw.limits,
         log: Log {
             level: raw.log.level.unwrap_or_else(|| "info".to_owned()),

@@ -1,5 +1,7 @@
 //! Bad configuration names the key and the line.
 
+use rollgate_pipeline::record::{HistoryMode, Retention};
+
 use super::*;
 
 fn settle(text: &str, environment: &[(&str, &str)]) -> Result<Settled, String> {
@@ -21,6 +23,23 @@ fn defaults_are_settled_and_printable() {
     let printed = toml::to_string(&settled).unwrap();
     let again = settle(&printed, &[]).unwrap();
     assert_eq!(again, settled, "the settled form is a configuration that says the same");
+}
+
+#[test]
+fn what_sessions_get_is_set_in_two_tables() {
+    let text = "[model]\ndir = \"m\"\nretention = \"template\"\n[[engines]]\nurl = \"http://e\"\n\
+                [sessions]\nhistory = \"faithful\"\norphan_grace_ms = 7\n\
+                rules = [{ name = \"r\", action = \"strip\" }]\n[limits]\npark_ms = 9\n";
+    let settled = settle(text, &[]).unwrap();
+    let defaults = settled.session_defaults();
+    assert_eq!(
+        (defaults.history, defaults.retention),
+        (HistoryMode::Faithful, Retention::Template)
+    );
+    assert_eq!((defaults.orphan_grace_ms, defaults.rules[0].name.as_str()), (7, "r"));
+    assert_eq!(settled.limits.park_ms, 9);
+    let printed = toml::to_string(&settled).unwrap();
+    assert_eq!(settle(&printed, &[]).unwrap(), settled);
 }
 
 #[test]
@@ -46,6 +65,13 @@ fn what_is_wrong_is_named_with_its_line() {
     check_bad("[modle]\n", &["node.toml:1", "did you mean `model`"]);
     check_bad("[shards]\ncount = \"x\"\n", &["node.toml:2"]);
     check_bad("[shards]\ndriver = \"urnig\"\n", &["node.toml:2", "did you mean `uring`"]);
+    check_bad("[sessions]\nhistory = \"stiky\"\n", &["node.toml:2", "did you mean `sticky`"]);
+    check_bad("[model]\nretention = \"kep\"\n", &["node.toml:2", "did you mean `keep`"]);
+    let rule = "[sessions]\n\n[[sessions.rules]]\nname = \"r\"\naction = \"strip_\"\n";
+    check_bad(rule, &["node.toml:5", "did you mean `strip`"]);
+    check_bad(&rule.replace("strip_", "strip\"\nactoin = \""), &["node.toml:6", "`action`?"]);
+    let nameless = format!("{GOOD}[[sessions.rules]]\nname = \"\"\naction = \"strip\"\n");
+    check_bad(&nameless, &["sessions.rules", "has no name"]);
     check_bad("a = [", &["node.toml:1"]);
     check_bad("[[engines]]\nurl = \"http://e\"\n", &["model.dir"]);
     check_bad("[model]\ndir = \"m\"\n", &["engines"]);

@@ -11,6 +11,7 @@ use rollgate_controller::job::Job;
 use rollgate_controller::plan::Policy;
 use rollgate_controller::sink::RunSettings;
 use rollgate_controller::task::{self, Agent, Task};
+use rollgate_pipeline::exchange::SessionDefaults;
 use rollgate_pipeline::limits::Limits;
 use rollgate_pipeline::render::Model;
 use rollgate_shards::Gate;
@@ -62,6 +63,7 @@ impl Setting {
             limits: Limits::default(),
             keepalive_s: 5,
             idle_evict_s: 600,
+            sessions: SessionDefaults::default(),
             engines,
         };
         let state_dir = args.out.join("state");

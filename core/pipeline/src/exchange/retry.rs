@@ -1,0 +1,120 @@
+//! From a request's body to a call of its own, or to what another exchange already has; and what
+//! becomes of an answer that did not reach its agent.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+
+use super::budget::Room;
+use super::prepare::prepare;
+use super::ticket::{self, Adoption, Course, Kept};
+use super::{Context, Exchange, Stage, Want};
+use crate::fault::{Fault, FaultKind};
+use crate::limits::LOOK_AGAIN_MS;
+use crate::record::{Delivery, Record};
+
+impl Exchange {
+    /// The body is whole.
+    pub(super) fn begin(&mut self, cx: &mut Context<'_>, body: Bytes) -> Want {
+        let key = ticket::key(&self.lineage, &body);
+        let now_ms = cx.now.mono_ms;
+        if let Some(adoption) = cx.session.tickets.adopt(&key, now_ms) {
+            let form = adoption.orphan().form;
+            self.form = Some(form);
+            // It can be taken over in its turn.
+            self.ticket = Some(cx.session.tickets.issue(key, form, now_ms));
+            return self.look_after(cx, adoption, body);
+        }
+        let room = match cx.session.room() {
+            Ok(Room::Tokens(room)) => room,
+            Ok(Room::Wait) => {
+                self.stage = Stage::Queue(body);
+                return Want::Wait { ms: LOOK_AGAIN_MS };
+            }
+            Err(fault) => return self.fail(cx, &fault),
+        };
+        let prepared = self.dialect.read(&body).and_then(|asked| prepare(asked, room, cx));
+        match prepared {
+            Ok(prepared) => {
+                self.form = Some(prepared.form);
+                self.ticket = Some(cx.session.tickets.issue(key, prepared.form, now_ms));
+                self.call_engine(cx, Box::new(prepared))
+            }
+            Err(fault) => self.fail(cx, &fault),
+        }
+    }
+
+    /// Gives the agent what came of the orphan that was adopted, or waits for it.
+    pub(super) fn look_after(
+        &mut self,
+        cx: &mut Context<'_>,
+        adoption: Adoption,
+        body: Bytes,
+    ) -> Want {
+        match adoption.orphan().course() {
+            Course::Running => {
+                self.stage = Stage::Adopt { adoption, body };
+                Want::Wait { ms: LOOK_AGAIN_MS }
+            }
+            Course::Answered(kept) => {
+                adoption.take_over();
+                self.hand_out(cx, kept)
+            }
+            Course::Failed(fault) => self.fail(cx, &fault),
+            Course::Over => {
+                drop(adoption);
+                self.ticket = None;
+                self.begin(cx, body)
+            }
+        }
+    }
+
+    /// The answer is recorded: it may leave.
+    pub(super) fn hand_out(&mut self, cx: &mut Context<'_>, kept: Rc<Kept>) -> Want {
+        // An agent that was given a torso may have ended over it.
+        cx.session.last_fault = self.fault.as_ref().map(|fault| fault.kind);
+        // What was cut short because nobody came back is given to nobody.
+        if let Some(ticket) = self.ticket.as_ref().filter(|_| !self.given_up) {
+            ticket.answered(kept.clone());
+        }
+        let bytes = self.frame_answer(&kept.answer);
+        self.stage = Stage::Write(Some(kept));
+        Want::Agent(bytes)
+    }
+
+    /// The answer's way to the agent is over.
+    pub(super) fn delivered(&mut self, cx: &mut Context<'_>, kept: &Kept) -> Want {
+        let whole = !self.gone;
+        if let Some(ticket) = self.ticket.as_ref().filter(|_| !whole) {
+            ticket.keep_until(cx.now.mono_ms.saturating_add(cx.gatehouse.sessions.orphan_grace_ms));
+        }
+        if !kept.ended(whole) {
+            return self.done();
+        }
+        let record = Record::Delivery(Delivery { turn: kept.turn, whole });
+        let told = record
+            .clone()
+            .to_frame()
+            .map_err(|error| Fault::new(FaultKind::JournalFailed, error))
+            .and_then(|frame| {
+                let applied = cx.session.apply(&record);
+                applied.map(|()| frame).map_err(|error| Fault::new(FaultKind::Internal, error))
+            });
+        match told {
+            Ok(frame) => {
+                self.stage = Stage::Deliver;
+                Want::Durable(frame)
+            }
+            // The answer is out, or nobody waits for it.
+            Err(fault) => {
+                self.fault = Some(fault);
+                self.done()
+            }
+        }
+    }
+
+    pub(super) fn done(&mut self) -> Want {
+        self.stage = Stage::Over;
+        Want::Done { keep_alive: self.keep_alive && !self.gone }
+    }
+}

@@ -1,0 +1,106 @@
+//! What sessions may set: history, retention, rules; what a node sets for them.
+
+use super::*;
+use crate::record::{HistoryMode, Retention};
+use crate::render::TemplateClass;
+use crate::rules::{Action, Rule};
+
+fn of_class(class: TemplateClass) -> Gatehouse {
+    let mut model = test_model();
+    model.class = class;
+    Gatehouse { model: Arc::new(model), ..Play::gatehouse() }
+}
+
+/// A question, a call with its result, another question, a result again.
+fn conversation() -> [Value; 4] {
+    let call = |id: &str| {
+        json!({"role": "assistant", "content": "", "tool_calls": [
+            {"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}}]})
+    };
+    let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": "r"});
+    let user = |text: &str| json!({"role": "user", "content": text});
+    let mut messages = vec![user("q")];
+    let first = chat(json!(messages));
+    messages.extend([call("c1"), result("c1")]);
+    let second = chat(json!(messages));
+    messages.extend([json!({"role": "assistant", "content": "a"}), user("next")]);
+    let third = chat(json!(messages));
+    messages.extend([call("c2"), result("c2")]);
+    [first, second, third, chat(json!(messages))]
+}
+
+/// Parents and reasons of the conversation's turns.
+fn course(mut play: Play) -> Vec<(Option<u32>, Option<String>)> {
+    let call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call><|im_end|>";
+    let answers = [call, "a<|im_end|>", call, "b<|im_end|>"];
+    for (mut request, answer) in conversation().into_iter().zip(answers) {
+        request["tools"] =
+            json!([{"type": "function", "function": {"name": "f", "parameters": {}}}]);
+        let seen = play.ask(&request, answer);
+        assert_eq!(seen.status, 200, "{}", seen.body);
+        let turn = play.turns().pop().unwrap();
+        if turn.parent.is_none() {
+            assert_eq!(seen.prompt, turn.stretch);
+        }
+    }
+    play.turns().into_iter().map(|turn| (turn.parent.map(|t| t.0), turn.anew)).collect()
+}
+
+fn anew(reason: &str) -> (Option<u32>, Option<String>) {
+    (None, Some(reason.to_owned()))
+}
+
+#[test]
+fn retention_decides_whether_a_person_begins_a_new_segment() {
+    let class = TemplateClass::AppendOnlyInToolCycle;
+    let keep = course(Play::at(of_class(class), SessionOptions::default()));
+    assert_eq!(keep, [(None, None), (Some(0), None), (Some(1), None), (Some(2), None)]);
+    let follows = [
+        SessionOptions { retention: Some(Retention::Template), ..SessionOptions::default() },
+        SessionOptions { history: Some(HistoryMode::Faithful), ..SessionOptions::default() },
+    ];
+    for options in follows {
+        let template = course(Play::at(of_class(class), options));
+        let expected = [(None, None), (Some(0), None), anew("template"), (Some(2), None)];
+        assert_eq!(template, expected, "what follows extends the turn that was rendered anew");
+    }
+    let append_only = SessionOptions { retention: Some(Retention::Template), ..Default::default() };
+    let same = course(Play::at(of_class(TemplateClass::AppendOnly), append_only));
+    assert_eq!(same, keep, "where the template changes nothing, nothing is rendered anew");
+}
+
+#[test]
+fn a_template_that_rewrites_history_makes_every_turn_a_segment() {
+    let found = course(Play::at(of_class(TemplateClass::RewritesHistory), Default::default()));
+    assert_eq!(found, [(None, None), anew("rewrites"), anew("rewrites"), anew("rewrites")]);
+}
+
+#[test]
+fn the_nodes_defaults_are_settled_when_a_session_opens() {
+    let rule = Rule { name: "r".into(), action: Action::Strip };
+    let mut gatehouse = Play::gatehouse();
+    gatehouse.sessions = SessionDefaults {
+        history: HistoryMode::Faithful,
+        retention: Retention::Template,
+        rules: vec![rule.clone()],
+        ..SessionDefaults::default()
+    };
+    let id = || SessionId::new("n1", SessionHash(1));
+    let opened = gatehouse.open(id(), SessionOptions::default(), 0);
+    assert_eq!(opened.options.history, Some(HistoryMode::Faithful));
+    assert_eq!(opened.options.retention, Some(Retention::Template));
+    assert_eq!(opened.node_rules, [rule]);
+    let own = SessionOptions { history: Some(HistoryMode::Sticky), ..SessionOptions::default() };
+    assert_eq!(gatehouse.open(id(), own, 0).options.history, Some(HistoryMode::Sticky));
+}
+
+#[test]
+fn rules_that_cannot_be_used_do_not_open_a_session() {
+    let nameless = Rule { name: String::new(), action: Action::Strip };
+    let options = SessionOptions { rules: vec![nameless], ..SessionOptions::default() };
+    let opened = Play::gatehouse().open(SessionId::new("n1", SessionHash(1)), options, 0);
+    let error = Session::replay(vec![Record::Opened(Box::new(opened))]).err().unwrap();
+    let fault = error.fault();
+    assert_eq!(fault.kind, FaultKind::BadRequest);
+    assert!(fault.message.contains("has no name"), "{fault}");
+}
