@@ -34,7 +34,7 @@ use crate::scene::{Verdict, classify};
 use crate::turn::ReplyForm;
 use prepare::Prepared;
 use session::InFlight;
-use ticket::{Adoption, Kept};
+use ticket::{Adoption, Kept, Said};
 
 /// The time, as the shard sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,6 +85,19 @@ pub enum Want {
     },
 }
 
+/// What an exchange went through, for counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Passage {
+    /// It took over what another exchange with the same request had, whose agent was gone.
+    pub adopted: bool,
+    /// That was an answer already.
+    pub replayed: bool,
+    /// How often its turn was parked.
+    pub parks: u32,
+    /// How often the engine was asked again after that.
+    pub resumptions: u32,
+}
+
 /// One exchange.
 pub struct Exchange {
     dialect: Dialect,
@@ -107,6 +120,9 @@ pub struct Exchange {
     gone: bool,
     /// The engine was told to give up, for want of an agent.
     given_up: bool,
+    /// The answer, once all of it was written.
+    sent: Option<Rc<Kept>>,
+    passage: Passage,
     stage: Stage,
     /// Counts the exchange in its session for as long as it lives.
     _in_flight: InFlight,
@@ -152,6 +168,8 @@ impl Exchange {
             ticket: None,
             gone: false,
             given_up: false,
+            sent: None,
+            passage: Passage::default(),
             stage: Stage::Over,
             _in_flight: cx.session.enter(),
         };
@@ -292,9 +310,28 @@ impl Exchange {
     /// The bytes of [`Want::Agent`] are with the kernel, or [`Exchange::agent_gone`] was called.
     pub fn written(&mut self, cx: &mut Context<'_>) -> Want {
         match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Write(Some(kept)) => self.delivered(cx, &kept),
+            Stage::Write(Some(kept)) => self.delivered(cx, kept),
             _ => self.done(),
         }
+    }
+
+    /// The connection broke after [`Want::Done`] and before the agent asked for anything else: it had
+    /// not read all of the answer, though the kernel had taken it. What it wants then is
+    /// [`Want::Durable`], which says so in the journal, or [`Want::Done`].
+    pub fn lost(&mut self, cx: &mut Context<'_>) -> Want {
+        self.agent_gone(cx);
+        match self.sent.take() {
+            Some(kept) => {
+                kept.said.set(Said::Nothing);
+                self.delivered(cx, kept)
+            }
+            None => self.done(),
+        }
+    }
+
+    /// What it has gone through so far.
+    pub fn passage(&self) -> Passage {
+        self.passage
     }
 
     /// Time passed while the exchange waits. Bytes to write to the agent now, if a

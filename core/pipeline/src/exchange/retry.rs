@@ -21,6 +21,8 @@ impl Exchange {
         if let Some(adoption) = cx.session.tickets.adopt(&key, now_ms) {
             let form = adoption.orphan().form;
             self.form = Some(form);
+            self.passage.adopted = true;
+            self.passage.replayed = matches!(adoption.orphan().course(), Course::Answered(_));
             // It can be taken over in its turn.
             self.ticket = Some(cx.session.tickets.issue(key, form, now_ms));
             return self.look_after(cx, adoption, body);
@@ -83,15 +85,17 @@ impl Exchange {
     }
 
     /// The answer's way to the agent is over.
-    pub(super) fn delivered(&mut self, cx: &mut Context<'_>, kept: &Kept) -> Want {
+    pub(super) fn delivered(&mut self, cx: &mut Context<'_>, kept: Rc<Kept>) -> Want {
         let whole = !self.gone;
         if let Some(ticket) = self.ticket.as_ref().filter(|_| !whole) {
             ticket.keep_until(cx.now.mono_ms.saturating_add(cx.gatehouse.sessions.orphan_grace_ms));
         }
-        if !kept.ended(whole) {
+        let tell = kept.ended(whole);
+        let record = Record::Delivery(Delivery { turn: kept.turn, whole });
+        self.sent = whole.then_some(kept);
+        if !tell {
             return self.done();
         }
-        let record = Record::Delivery(Delivery { turn: kept.turn, whole });
         let told = record
             .clone()
             .to_frame()

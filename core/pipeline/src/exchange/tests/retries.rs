@@ -74,6 +74,32 @@ fn j12_a_retry_after_a_cut_answer_gets_it_again_and_samples_nothing() {
 }
 
 #[test]
+fn j12_an_answer_that_was_written_and_not_read_is_given_again() {
+    let mut play = Play::new(SessionOptions::default());
+    let (mut first, _) = play.begin(&question());
+    let reply = play.engine_reply("a<|im_end|>");
+    let want = play.reply(&mut first, &reply);
+    let (sent, want) = play.drive(&mut first, want);
+    assert!(matches!(want, Want::Done { keep_alive: true }));
+    assert_eq!(play.deliveries(), [], "it seems to have got there");
+    let want = play.step(|cx| first.lost(cx));
+    play.drive(&mut first, want);
+    drop(first);
+    assert_eq!(play.deliveries(), [(0, false)]);
+    let (mut retry, want) = play.begin(&question());
+    assert!(retry.passage().adopted && retry.passage().replayed);
+    let (given, _) = play.drive(&mut retry, want);
+    assert_eq!((given, play.turns().len()), (sent, 1));
+    // Lost again, it is given again.
+    let want = play.step(|cx| retry.lost(cx));
+    play.drive(&mut retry, want);
+    drop(retry);
+    assert_eq!(play.deliveries(), [(0, false), (0, true), (0, false)]);
+    let (_third, want) = play.begin(&question());
+    assert!(matches!(want, Want::Agent(_)), "{want:?}");
+}
+
+#[test]
 fn an_answer_is_kept_for_the_grace_period_only() {
     let mut play = Play::new(SessionOptions::default());
     let (mut first, _) = play.begin(&question());
