@@ -35,7 +35,7 @@ pub fn missing(
             return false;
         };
         let of = samples.iter().filter(|sample| sample.segment == from);
-        of.flat_map(|sample| &sample.links).any(|value| {
+        of.flat_map(told).any(|value| {
             value["kind"] == link.kind
                 && value["to"]["segment"] == Value::from(to)
                 && (!link.turn || value["to"]["turn"] == Value::from(turn))
@@ -45,7 +45,7 @@ pub fn missing(
         let (from, to) = (place(link.from), place(link.to));
         let there: Vec<String> = samples
             .iter()
-            .map(|sample| format!("{}: {}", sample.segment, Value::from(sample.links.clone())))
+            .map(|sample| format!("{}: {}", sample.segment, Value::from(told(sample))))
             .collect();
         format!(
             "no link {} from step {} ({from:?}) to step {} ({to:?}); there are {there:?}",
@@ -53,4 +53,10 @@ pub fn missing(
         )
     };
     wanted.iter().filter(|link| !holds(link)).map(text).collect()
+}
+
+/// The links of a sample as JSON, as trainers read them.
+fn told(sample: &Sample) -> Vec<Value> {
+    let json = |link| serde_json::to_value(link).expect("a link is JSON");
+    sample.links.iter().map(json).collect()
 }

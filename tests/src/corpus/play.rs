@@ -124,7 +124,7 @@ pub fn judge(played: &Played, ledger: &Ledger, words: &Vocabulary, table: &toml:
     let found = check::check(&samples, &all, words, scene);
     if played.failed.is_none() {
         let meant = match way.faithful {
-            true => oracle::read(&played.log, row.template),
+            true => oracle::read(&played.log, row.drops(true)),
             false => oracle::meant(&played.log),
         };
         let told = [

@@ -35,8 +35,8 @@ pub struct Row {
     pub what: &'static str,
     /// What the agent is called, for rules that come with one.
     pub agent: Option<&'static str>,
-    /// The session's `retention` is `template`.
-    pub template: bool,
+    /// The session's `retention`; where it says none, `faithful` follows the template.
+    pub retention: Option<&'static str>,
     /// The engine counts calls, so each way needs replies of its own.
     pub counts_calls: bool,
     /// What the model says, given what marks begin with.
@@ -56,7 +56,7 @@ impl Row {
             id,
             what,
             agent: None,
-            template: false,
+            retention: Some("keep"),
             counts_calls: false,
             script: Script::usual,
             play,
@@ -81,14 +81,19 @@ impl Row {
         Self { also: Some(also), ..self }
     }
 
+    /// Whether reasoning before the last message of a person is left out in this mode.
+    pub fn drops(&self, faithful: bool) -> bool {
+        self.retention.map_or(faithful, |retention| retention == "template")
+    }
+
     /// The session's options.
     pub fn options(&self, mode: &str) -> Value {
         let mut options = json!({"history": mode, "metadata": {"row": self.id}});
         if let Some(agent) = self.agent {
             options["agent"] = json!(agent);
         }
-        if self.template {
-            options["retention"] = json!("template");
+        if let Some(retention) = self.retention {
+            options["retention"] = json!(retention);
         }
         options
     }

@@ -7,11 +7,14 @@ use crate::corpus::agent::{Agent, LONE_SURROGATE, tool};
 use crate::corpus::script::{Script, text};
 
 pub(super) const ROWS: &[Row] = &[
-    Row::new("M44-keep", "a person speaks in the middle", m44).says(m44_script),
+    Row { retention: None, ..Row::new("M44", "a person speaks in the middle", m44) }
+        .says(m44_script),
+    Row::new("M44-keep", "the same, earlier thinking kept", m44).says(m44_script),
     Row {
-        template: true,
-        ..Row::new("M44-template", "the same, as the template has it", m44).says(m44_script)
-    },
+        retention: Some("template"),
+        ..Row::new("M44-template", "the same, as the template has it", m44)
+    }
+    .says(m44_script),
     Row::new("M45", "the tools list grows", m45),
     Row::new("M46", "an answer ended by length, then \"continue\"", m46)
         .says(m46_script)
