@@ -25,17 +25,24 @@ mod arguments;
 mod bytes;
 mod call;
 mod deepseek;
+mod draft;
 mod elements;
 #[cfg(test)]
 mod fake;
 mod glm45;
 mod grammar;
+mod harmony;
 mod kimi;
+mod llama31;
 mod machine;
 mod minimax;
+mod mistral;
+mod object;
 mod qwen3;
 mod qwen3_coder;
 mod schema;
+#[cfg(test)]
+mod suite;
 
 use crate::id::TokenId;
 use crate::render::{Family, Markers, Model, Tokenizer};
@@ -101,17 +108,16 @@ pub fn version(model: &Model) -> &'static str {
 /// A machine of this family.
 pub fn machine<'a>(family: Family, setting: Setting<'a>) -> Box<dyn Machine + 'a> {
     let grammar = match family {
+        Family::Qwen3 => &qwen3::GRAMMAR,
         Family::Qwen3Coder => &qwen3_coder::GRAMMAR,
         Family::DeepSeekV3 => &deepseek::V3,
         Family::DeepSeekV31 => &deepseek::V31,
         Family::Glm45 => &glm45::GRAMMAR,
         Family::KimiK2 => &kimi::GRAMMAR,
         Family::MiniMaxM2 => &minimax::GRAMMAR,
-        Family::Qwen3 => &qwen3::GRAMMAR,
-        // Families with a machine of their own return it here: they have no grammar.
-        Family::Llama31 => &qwen3::GRAMMAR,
-        Family::Mistral => &qwen3::GRAMMAR,
-        Family::Harmony => &qwen3::GRAMMAR,
+        Family::Llama31 => return Box::new(llama31::Llama31::new(setting)),
+        Family::Harmony => return Box::new(harmony::Harmony::new(setting)),
+        Family::Mistral => return Box::new(mistral::Mistral::new(setting)),
     };
     Box::new(machine::Walker::new(grammar, setting))
 }

@@ -417,10 +417,10 @@ impl<'a> Walker<'a> {
     }
 
     /// Takes calls that stand in the content without their opener. They begin a line, unless the
-    /// marker that ends a call follows (`closed`); nothing else follows them, and their tools are on
-    /// offer: else text about calls would be taken for calls.
+    /// marker that ends a call follows (`closed`); they end with their closing tag, and nothing else
+    /// follows; their tools are on offer: else text about calls would be taken for calls.
     fn bare_calls(&mut self, closed: bool) -> bool {
-        let Some((open, _)) = self.grammar.bare.filter(|_| self.place == Place::Content) else {
+        let Some((open, close)) = self.grammar.bare.filter(|_| self.place == Place::Content) else {
             return false;
         };
         let from = std::mem::replace(&mut self.searched, self.content.len());
@@ -434,6 +434,9 @@ impl<'a> Walker<'a> {
             .find(|&(at, _)| text[at..].starts_with(open.as_bytes()) && may_begin(at))
             .map(|(at, _)| from + at);
         let Some(start) = first else { return false };
+        if !without_trailing(&self.content[start..], is_blank).ends_with(close.as_bytes()) {
+            return false;
+        }
         let read = (self.grammar.read)(&self.lexicon.body(&self.content[start..], &[]), self.tools);
         match read {
             Ok(found) if found.calls.iter().all(|c| call::offered(self.tools, &c.written.name)) => {

@@ -185,6 +185,7 @@ fn f11_f13_f18_text_about_calls_is_text() {
     text(&format!("{f}\nlike this"));
     text(&function("unknown", ""));
     text("<function=f>\nnot closed by a tag");
+    text("<function=f>\n<parameter=n>\n1");
     let stray = format!("{f} or so</tool_call>");
     check(&stray, (None, &stray, &[], "!stray_marker"));
     text("x < y, <fun>, </function> and <function");
