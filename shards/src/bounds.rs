@@ -11,8 +11,6 @@ pub(crate) const KEPT_BUFFER_BYTES: usize = 64 << 10;
 /// Bytes of later requests that are read while an exchange waits; the read that reaches it may go
 /// beyond it by [`MOST_READ_BYTES`]. An agent that sends more is not seen to leave any more.
 pub(crate) const READ_AHEAD_BYTES: usize = 64 << 10;
-/// How long the answer of an agent that left is worked on for whoever may ask again.
-pub(crate) const ORPHAN_GRACE_MS: u64 = 15_000;
 /// How long a call is read on after its engine was told to give up on it.
 pub(crate) const GIVE_UP: Duration = Duration::from_secs(5);
 /// How long an engine has to take in that it should give up on a call.

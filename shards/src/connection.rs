@@ -17,7 +17,7 @@ use rollgate_pipeline::protocol::Dialect;
 
 use crate::bounds::{KEPT_BUFFER_BYTES, LINGER, LINGER_BYTES};
 use crate::command::Command;
-use crate::exchange as course;
+use crate::exchange::{self as course, Late};
 use crate::handover::Socket;
 use crate::sessions::Stay;
 use crate::shard::Shard;
@@ -28,6 +28,8 @@ pub(crate) struct Connection {
     pub(crate) shard: Rc<Shard>,
     pub(crate) stream: TcpStream,
     pub(crate) unread: BytesMut,
+    /// What was answered last, until the agent is known to have read it.
+    pub(crate) late: Option<Late>,
     moves: u8,
 }
 
@@ -61,12 +63,14 @@ enum Place {
 
 /// Serves the connection. Panics of exchanges are dealt with inside.
 pub(crate) async fn serve(shard: Rc<Shard>, stream: TcpStream, unread: BytesMut, moves: u8) {
-    let mut connection = Connection { shard, stream, unread, moves };
+    let mut connection = Connection { shard, stream, unread, late: None, moves };
     loop {
         let after = match connection.next().await {
             Next::End => After::Gone,
             Next::Nonsense(fault) => connection.refuse(Dialect::Chat, &fault, false).await,
             Next::Request(mut head, raw) => {
+                // Whoever asks again has read its answer.
+                connection.late = None;
                 // One that moves on and on is asked to come back on a connection of its own.
                 head.keep_alive &= connection.moves < HANDOVERS;
                 match connection.place(&head).await {
@@ -131,7 +135,11 @@ impl Connection {
             let deadline = begun.map_or(idle, |begun: Instant| begun + head_limit);
             match self.read_or_drain(deadline).await {
                 Some(Ok(1..)) => {}
-                Some(Ok(0) | Err(_)) => return Next::End,
+                Some(Ok(0)) => return Next::End,
+                Some(Err(_)) => {
+                    self.broke().await;
+                    return Next::End;
+                }
                 None if begun.is_some() => {
                     let limit = self.shard.plane.limits().head_ms;
                     let message = format!("the rest of the head did not come within {limit} ms");
@@ -265,7 +273,8 @@ impl Connection {
             loop {
                 self.unread.clear();
                 match read(&mut self.stream, &mut self.unread).await {
-                    Ok(0) | Err(_) => return,
+                    Ok(0) => return,
+                    Err(_) => return self.broke().await,
                     Ok(bytes) if discarded + bytes > LINGER_BYTES => return,
                     Ok(bytes) => discarded += bytes,
                 }

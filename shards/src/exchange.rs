@@ -3,6 +3,7 @@
 //! Decisions are the pipeline's. Here are deadlines, order, and what happens when a step panics.
 
 mod engine;
+mod late;
 mod watch;
 
 use std::convert::identity;
@@ -21,6 +22,7 @@ use crate::pool::Reply;
 use crate::sessions::{ExchangeSeat, Stay};
 use crate::shard::Shard;
 use crate::stream::{read, within};
+pub(crate) use late::Late;
 use watch::{Leave, Pause, Presence};
 
 /// One exchange under way.
@@ -90,11 +92,7 @@ pub(crate) async fn run(
         answered: false,
     };
     match course.drive(want).await {
-        Ok(_) if course.presence.cut() => After::Gone,
-        Ok(true) if !course.shard.plane.draining() => After::Again,
-        // Its request was read: nothing is left behind that would reset the connection.
-        Ok(true) if course.agent.unread.is_empty() => After::Gone,
-        Ok(_) => After::Close,
+        Ok(keep_alive) => course.end(keep_alive),
         Err(Broken::NoBody(None)) => After::Gone,
         Err(Broken::NoBody(Some(fault))) => course.agent.refuse(dialect, &fault, false).await,
         Err(Broken::Panic) => {
@@ -151,6 +149,7 @@ impl Course<'_> {
                 Want::Agent(bytes) => self.agent(bytes).await?,
                 Want::Done { keep_alive } => {
                     self.release_engine();
+                    self.count();
                     if let Some(fault) = self.exchange.fault() {
                         let (session, kind) = (&self.stay.id, fault.kind.label());
                         tracing::warn!(%session, kind, "an exchange failed: {fault}");
@@ -159,6 +158,14 @@ impl Course<'_> {
                 }
             };
         }
+    }
+
+    fn count(&self) {
+        let (passage, counters) = (self.exchange.passage(), self.shard.counters());
+        counters.retries_adopted.add(passage.adopted.into());
+        counters.answers_replayed.add(passage.replayed.into());
+        counters.turns_parked.add(passage.parks.into());
+        counters.turns_resumed.add(passage.resumptions.into());
     }
 
     fn step<T>(

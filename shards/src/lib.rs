@@ -174,4 +174,12 @@ pub struct ShardStats {
     pub orphans: u64,
     /// Orphans that nobody asked for again within the grace period.
     pub orphans_given_up: u64,
+    /// Requests that took over what an orphan had.
+    pub retries_adopted: u64,
+    /// Of these, those for which the answer was there already.
+    pub answers_replayed: u64,
+    /// Waits of turns whose engine gave up on them.
+    pub turns_parked: u64,
+    /// Calls of engines after such a wait.
+    pub turns_resumed: u64,
 }

@@ -67,6 +67,14 @@ impl Sessions {
         }
     }
 
+    /// The session of this cell, if that is still the one in memory.
+    pub(crate) fn enter_again(&self, cell: &Rc<SessionCell>) -> Option<Stay> {
+        match self.look(cell.hash) {
+            Some(Slot::Here(here)) if Rc::ptr_eq(&here, cell) => Some(self.enter(here)),
+            _ => None,
+        }
+    }
+
     /// Makes a session and its journal. Durable when this returns.
     pub(crate) async fn create(
         self: &Rc<Self>,

@@ -45,6 +45,10 @@ pub(crate) struct Counters {
     pub(crate) torn_tails: Counter,
     pub(crate) orphans: Counter,
     pub(crate) orphans_given_up: Counter,
+    pub(crate) retries_adopted: Counter,
+    pub(crate) answers_replayed: Counter,
+    pub(crate) turns_parked: Counter,
+    pub(crate) turns_resumed: Counter,
 }
 
 impl Counters {
@@ -67,6 +71,10 @@ impl Counters {
             torn_tails: self.torn_tails.get(),
             orphans: self.orphans.get(),
             orphans_given_up: self.orphans_given_up.get(),
+            retries_adopted: self.retries_adopted.get(),
+            answers_replayed: self.answers_replayed.get(),
+            turns_parked: self.turns_parked.get(),
+            turns_resumed: self.turns_resumed.get(),
         }
     }
 }

@@ -85,6 +85,19 @@ pub enum Want {
     },
 }
 
+/// What an exchange went through, for counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Passage {
+    /// It took over what another exchange with the same request had, whose agent was gone.
+    pub adopted: bool,
+    /// That was an answer already.
+    pub replayed: bool,
+    /// How often its turn was parked.
+    pub parks: u32,
+    /// How often the engine was asked again after that.
+    pub resumptions: u32,
+}
+
 /// One exchange.
 pub struct Exchange {
     dialect: Dialect,
@@ -107,6 +120,9 @@ pub struct Exchange {
     gone: bool,
     /// The engine was told to give up, for want of an agent.
     given_up: bool,
+    /// The answer that was written, in case it turns out that nobody read it.
+    written: Option<Rc<Kept>>,
+    passage: Passage,
     stage: Stage,
     /// Counts the exchange in its session for as long as it lives.
     _in_flight: InFlight,
@@ -152,6 +168,8 @@ impl Exchange {
             ticket: None,
             gone: false,
             given_up: false,
+            written: None,
+            passage: Passage::default(),
             stage: Stage::Over,
             _in_flight: cx.session.enter(),
         };
@@ -292,9 +310,27 @@ impl Exchange {
     /// The bytes of [`Want::Agent`] are with the kernel, or [`Exchange::agent_gone`] was called.
     pub fn written(&mut self, cx: &mut Context<'_>) -> Want {
         match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Write(Some(kept)) => self.delivered(cx, &kept),
+            Stage::Write(Some(kept)) => {
+                self.written = Some(kept.clone());
+                self.delivered(cx, &kept)
+            }
             _ => self.done(),
         }
+    }
+
+    /// The exchange is over, its answer went to the kernel, and now the connection breaks in a way
+    /// that says that the agent did not read all of it. For as long as the exchange is kept for
+    /// this, nobody takes its answer for theirs; from now on a retry does.
+    pub fn lost(&mut self, cx: &mut Context<'_>) -> Want {
+        let Some(kept) = self.written.take().filter(|_| !self.gone) else { return self.done() };
+        self.agent_gone(cx);
+        kept.lost();
+        self.delivered(cx, &kept)
+    }
+
+    /// What it has gone through so far.
+    pub fn passage(&self) -> Passage {
+        self.passage
     }
 
     /// Time passed while the exchange waits. Bytes to write to the agent now, if a

@@ -9,13 +9,15 @@
 //! its own direction and still reads. They cannot be told apart before something is written, and
 //! agents do the second hardly ever. So both have left, but the answer is still written to
 //! whoever may read it, until a write fails. What a client of the second kind loses is time: its
-//! call is given up after the grace period.
+//! call is given up after the grace period, and requests it had sent behind are not served.
 //!
 //! Once the answer is with the kernel, an end says nothing, since whoever has read it all may
-//! close. An error does: whoever closes with unread bytes resets the connection.
+//! close. An error does: whoever closes with unread bytes resets the connection. See [`super::late`].
 
+use std::cell::Cell;
 use std::future::{Future, pending};
 use std::pin::pin;
+use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -23,7 +25,7 @@ use rollgate_pipeline::exchange::Exchange;
 use rollgate_pipeline::fault::{Fault, FaultKind};
 
 use super::{Broken, Course};
-use crate::bounds::{GIVE_UP, ORPHAN_GRACE_MS, READ_AHEAD_BYTES, TICK};
+use crate::bounds::{GIVE_UP, READ_AHEAD_BYTES, TICK};
 use crate::connection::Connection;
 use crate::pool::Asked;
 use crate::stream::read;
@@ -42,6 +44,8 @@ pub(super) struct Presence {
     alone_since_ms: Option<u64>,
     /// The exchange was given up; until when its call is read on, in monotonic milliseconds.
     until_ms: Option<u64>,
+    /// The engine did not take it in: there is nothing to wait for.
+    untold: Rc<Cell<bool>>,
 }
 
 /// How the agent was seen to leave.
@@ -78,6 +82,11 @@ impl Presence {
         self.cut
     }
 
+    /// Whether the exchange was told that its agent is gone.
+    pub(super) fn alone(&self) -> bool {
+        self.alone_since_ms.is_some()
+    }
+
     /// The whole answer is with the kernel.
     pub(super) fn answered(&mut self) {
         self.answered = true;
@@ -94,10 +103,12 @@ impl Course<'_> {
         work: impl Future<Output = T>,
     ) -> Result<Result<T, Fault>, Broken> {
         let mut work = pin!(work);
+        // Most records are written at once: not worth a watch of its own.
+        let mut watches = !matches!(pause, Pause::Record);
         loop {
             let event = {
                 let tick = pin!(monoio::time::sleep(self.until_tick()));
-                let agent = pin!(readable(self.agent, self.presence.ended));
+                let agent = pin!(readable(self.agent, watches && !self.presence.ended));
                 match select(work.as_mut(), select(agent, tick)).await {
                     Either::Left((done, _)) => Event::Done(done),
                     Either::Right((Either::Left(_), _)) => Event::Readable,
@@ -108,6 +119,7 @@ impl Course<'_> {
                 Event::Done(done) => return Ok(Ok(done)),
                 Event::Readable => self.read_ahead().await?,
                 Event::Tick => {
+                    watches = true;
                     self.sign_of_life().await?;
                     if let Some(fault) = self.look_after_orphan(pause)? {
                         return Ok(Err(fault));
@@ -132,7 +144,7 @@ impl Course<'_> {
         self.presence.ended = true;
         self.presence.cut |= leave == Leave::Cut;
         let has_read_it = self.presence.answered && leave == Leave::End;
-        if has_read_it || self.presence.alone_since_ms.is_some() {
+        if has_read_it || self.presence.alone() {
             return Ok(());
         }
         self.presence.alone_since_ms = Some(self.shard.plane.now().mono_ms);
@@ -162,8 +174,8 @@ impl Course<'_> {
         }
     }
 
-    fn grace_ms(&self) -> u64 {
-        ORPHAN_GRACE_MS
+    pub(super) fn grace_ms(&self) -> u64 {
+        self.shard.plane.gatehouse.sessions.orphan_grace_ms
     }
 
     /// Gives the exchange up once nobody can be expected to ask for its answer. A fault says that
@@ -175,7 +187,8 @@ impl Course<'_> {
         }
         let now_ms = self.shard.plane.now().mono_ms;
         if let Some(until_ms) = self.presence.until_ms {
-            return Ok((now_ms >= until_ms).then(left_for_good));
+            let over = now_ms >= until_ms || self.presence.untold.get();
+            return Ok(over.then(left_for_good));
         }
         if self.exchange.adopted() {
             // Should that one leave, too, the grace period begins anew.
@@ -198,9 +211,11 @@ impl Course<'_> {
         // A call that still waits for its turn is known to no engine.
         let Some(engine) = asked.engine() else { return Ok(Some(left_for_good())) };
         let (shard, session) = (self.shard.clone(), self.stay.id.clone());
+        let untold = self.presence.untold.clone();
         monoio::spawn(async move {
             if let Err(reason) = shard.pool.tell(engine, &session, &request).await {
-                tracing::warn!(%session, %reason, "an engine was not told to give up on a call");
+                tracing::warn!(%session, %reason, "an engine does not give up on a call when told");
+                untold.set(true);
             }
         });
         Ok(None)
@@ -214,9 +229,9 @@ fn left_for_good() -> Fault {
 }
 
 /// Resolves when a read would not wait. Takes nothing, so dropping it loses nothing. Never resolves
-/// after the end, nor while enough was read ahead.
-async fn readable(agent: &Connection, ended: bool) {
-    if ended || agent.unread.len() >= READ_AHEAD_BYTES {
+/// where it is not to watch, nor while enough was read ahead.
+async fn readable(agent: &Connection, watches: bool) {
+    if !watches || agent.unread.len() >= READ_AHEAD_BYTES {
         return pending().await;
     }
     // An error shows again when it is read.

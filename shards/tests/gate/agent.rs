@@ -1,16 +1,24 @@
 //! An agent: one connection, requests as bytes, replies read to their end.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use rollgate_pipeline::id::SessionKey;
 use serde_json::{Value, json};
+use socket2::SockRef;
 
 /// A connection of an agent.
 pub struct Agent {
     pub stream: TcpStream,
     reader: BufReader<TcpStream>,
+}
+
+/// How an agent leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leave {
+    Fin,
+    Reset,
 }
 
 /// A reply.
@@ -29,6 +37,23 @@ impl Reply {
 
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    /// What the answer says, from either framing.
+    pub fn text(&self) -> String {
+        if !self.head.contains("text/event-stream") {
+            return self.content();
+        }
+        assert!(self.body.ends_with("data: [DONE]\n\n"), "{self:?}");
+        let events = self.body.lines().filter_map(|line| line.strip_prefix("data: {"));
+        let event = |rest| serde_json::from_str::<Value>(&format!("{{{rest}")).unwrap();
+        events
+            .map(event)
+            .filter_map(|event| {
+                let text = &event["choices"][0]["delta"]["content"];
+                text.as_str().map(str::to_owned)
+            })
+            .collect()
     }
 
     pub fn content(&self) -> String {
@@ -91,6 +116,18 @@ impl Agent {
     /// Whether the other side has closed, without a byte before that.
     pub fn at_end(&mut self) -> bool {
         matches!(self.reader.read(&mut [0]), Ok(0))
+    }
+
+    /// Says that nothing more will be sent, and goes on reading.
+    pub fn half_close(&mut self) {
+        self.stream.shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// Leaves: in order, or with a reset.
+    pub fn leave(self, leave: Leave) {
+        if leave == Leave::Reset {
+            SockRef::from(&self.stream).set_linger(Some(Duration::ZERO)).unwrap();
+        }
     }
 
     fn chunk(&mut self, body: &mut Vec<u8>) -> bool {

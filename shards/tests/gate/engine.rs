@@ -1,9 +1,10 @@
 //! An engine with a script, on plain threads.
 
-use std::io::{BufRead, BufReader, Write};
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use rollgate_pipeline::render::{ControlText, Model};
@@ -16,6 +17,14 @@ pub enum Act {
     Say(&'static str),
     /// Samples this text after a while.
     Late(Duration, &'static str),
+    /// Samples this text once the test lets it; half of it, when the call is aborted before.
+    Hold(&'static str),
+    /// Samples this text and gives up.
+    GiveUp(&'static str),
+    /// Says that it is paused.
+    Paused,
+    /// Says nothing, takes no abort, and waits for the other side to hang up.
+    Stuck,
     /// Samples this text, then closes the connection without having said so.
     SayAndClose(&'static str),
     /// Closes the connection without a reply.
@@ -31,12 +40,29 @@ pub struct Call {
     pub routing_key: String,
     pub path: String,
     pub prompt: Vec<u64>,
+    request_id: String,
+}
+
+/// What a test may do to calls that are held, and what became of others.
+#[derive(Default)]
+struct Desk {
+    state: Mutex<Held>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Held {
+    released: bool,
+    aborted: HashSet<String>,
+    stuck: HashSet<String>,
+    hang_ups: usize,
 }
 
 /// The running engine.
 pub struct Engine {
     pub addr: SocketAddr,
     pub calls: Arc<Mutex<Vec<Call>>>,
+    desk: Arc<Desk>,
 }
 
 impl Engine {
@@ -50,33 +76,96 @@ impl Engine {
         let calls = Arc::new(Mutex::new(Vec::new()));
         let (seen, script) = (calls.clone(), Arc::new(script));
         let count = Arc::new(AtomicUsize::new(0));
+        let desk = Arc::new(Desk::default());
+        let shared = desk.clone();
         std::thread::spawn(move || {
             for (connection, stream) in listener.incoming().enumerate() {
                 let (seen, script, model) = (seen.clone(), script.clone(), model.clone());
-                let count = count.clone();
+                let (count, desk) = (count.clone(), shared.clone());
                 std::thread::spawn(move || {
                     let stream = stream.unwrap();
                     let mut reader = BufReader::new(stream.try_clone().unwrap());
-                    while let Some(call) = read_call(&mut reader, connection) {
+                    while let Some((path, routing_key, body)) = read_request(&mut reader) {
+                        if path.ends_with("/abort_requests") {
+                            desk.abort(&stream, &body);
+                            continue;
+                        }
+                        let call = Call::of(connection, path, routing_key, &body);
+                        let id = call.request_id.clone();
                         seen.lock().unwrap().push(call);
                         let act = script(count.fetch_add(1, Ordering::SeqCst));
-                        if !perform(&stream, &act, &model) {
+                        if !perform(&stream, &act, &model, &desk, &id) {
                             return;
                         }
                     }
                 });
             }
         });
-        Engine { addr, calls }
+        Engine { addr, calls, desk }
     }
 
     pub fn calls(&self) -> Vec<Call> {
         self.calls.lock().unwrap().clone()
     }
+
+    /// Lets go of calls that are held, now and later.
+    pub fn release(&self) {
+        self.desk.state.lock().unwrap().released = true;
+        self.desk.changed.notify_all();
+    }
+
+    /// Calls that were aborted.
+    pub fn aborted(&self) -> usize {
+        self.desk.state.lock().unwrap().aborted.len()
+    }
+
+    /// Calls that got stuck and were hung up on.
+    pub fn hang_ups(&self) -> usize {
+        self.desk.state.lock().unwrap().hang_ups
+    }
+}
+
+impl Desk {
+    fn abort(&self, mut stream: &TcpStream, body: &Value) {
+        let mut state = self.state.lock().unwrap();
+        let mut answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+        for id in body["request_ids"].as_array().unwrap() {
+            let id = id.as_str().unwrap().strip_prefix("generate-tokens-").unwrap().to_owned();
+            if state.stuck.contains(&id) {
+                answer = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+            } else {
+                state.aborted.insert(id);
+            }
+        }
+        self.changed.notify_all();
+        let _ = stream.write_all(answer.as_bytes());
+    }
+
+    /// Waits for the test or for an abort; whether it was an abort.
+    fn held(&self, id: &str) -> bool {
+        let state = self.state.lock().unwrap();
+        let waits = |state: &mut Held| !state.released && !state.aborted.contains(id);
+        let state = self.changed.wait_while(state, waits).unwrap();
+        !state.released
+    }
+
+    fn stuck(&self, mut stream: &TcpStream, id: &str) {
+        self.state.lock().unwrap().stuck.insert(id.to_owned());
+        while matches!(stream.read(&mut [0; 64]), Ok(1..)) {}
+        self.state.lock().unwrap().hang_ups += 1;
+    }
+}
+
+impl Call {
+    fn of(connection: usize, path: String, routing_key: String, body: &Value) -> Call {
+        let prompt = body["token_ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap());
+        let request_id = body["request_id"].as_str().unwrap().to_owned();
+        Call { connection, routing_key, path, prompt: prompt.collect(), request_id }
+    }
 }
 
 /// Whether the connection goes on.
-fn perform(mut stream: &TcpStream, act: &Act, model: &Model) -> bool {
+fn perform(mut stream: &TcpStream, act: &Act, model: &Model, desk: &Desk, id: &str) -> bool {
     let (text, goes_on) = match act {
         Act::Say(text) => (text, true),
         Act::SayAndClose(text) => (text, false),
@@ -84,15 +173,31 @@ fn perform(mut stream: &TcpStream, act: &Act, model: &Model) -> bool {
             wait(*pause);
             (text, true)
         }
+        Act::Hold(text) if desk.held(id) => {
+            let reply = reply(model, &text[..text.len() / 2], "abort");
+            return stream.write_all(&reply).is_ok();
+        }
+        Act::Hold(text) => (text, true),
+        Act::GiveUp(text) => return stream.write_all(&reply(model, text, "abort")).is_ok(),
+        Act::Paused => {
+            let body = r#"{"error":{"message":"Generation is paused. Please retry"}}"#;
+            let head = "HTTP/1.1 503 Service Unavailable";
+            let reply = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            return stream.write_all(reply.as_bytes()).is_ok();
+        }
+        Act::Stuck => {
+            desk.stuck(stream, id);
+            return false;
+        }
         Act::Hang => return false,
         Act::Half => {
-            let reply = reply(model, "half<|im_end|>");
+            let reply = reply(model, "half<|im_end|>", "stop");
             let _ = stream.write_all(&reply[..reply.len() / 2]);
             return false;
         }
     };
     // Whoever asked may be gone.
-    stream.write_all(&reply(model, text)).is_ok() && goes_on
+    stream.write_all(&reply(model, text, "stop")).is_ok() && goes_on
 }
 
 /// Waits on a channel that nobody sends to: a plain sleep, which is for tests only.
@@ -101,14 +206,14 @@ pub fn wait(pause: Duration) {
     let _ = receiver.recv_timeout(pause);
 }
 
-fn reply(model: &Model, text: &str) -> Vec<u8> {
+fn reply(model: &Model, text: &str, finish: &str) -> Vec<u8> {
     let mut ids = Vec::new();
     model.tokenizer.encode(text, ControlText::Match, &mut ids).unwrap();
     let content: Vec<_> =
         ids.iter().map(|id| json!({"token_id": id, "logprob": -0.5, "rank": 1})).collect();
     let body = json!({
         "request_id": "generate-tokens-x",
-        "choices": [{"index": 0, "finish_reason": "stop", "stop_reason": null,
+        "choices": [{"index": 0, "finish_reason": finish, "stop_reason": null,
             "token_ids": ids, "logprobs": {"content": content},
             "weight_versions": [{"version": "w1", "start": 0, "end": ids.len()}]}],
         "usage": {"completion_tokens": ids.len()},
@@ -118,7 +223,8 @@ fn reply(model: &Model, text: &str) -> Vec<u8> {
     [head.as_bytes(), body.as_bytes()].concat()
 }
 
-fn read_call(reader: &mut impl BufRead, connection: usize) -> Option<Call> {
+/// Path, routing key and body.
+fn read_request(reader: &mut impl BufRead) -> Option<(String, String, Value)> {
     let (mut length, mut routing_key) = (0, String::new());
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
@@ -135,7 +241,5 @@ fn read_call(reader: &mut impl BufRead, connection: usize) -> Option<Call> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    let body: Value = serde_json::from_slice(&body).unwrap();
-    let prompt = body["token_ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap());
-    Some(Call { connection, routing_key, path, prompt: prompt.collect() })
+    Some((path, routing_key, serde_json::from_slice(&body).unwrap()))
 }

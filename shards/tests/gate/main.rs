@@ -13,4 +13,5 @@ mod engines;
 mod exchanges;
 mod journals;
 mod node;
+mod orphans;
 mod shards;

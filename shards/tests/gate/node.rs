@@ -10,7 +10,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use rollgate_pipeline::engine::EngineKind;
-use rollgate_pipeline::exchange::Gatehouse;
+use rollgate_pipeline::exchange::{Gatehouse, SessionDefaults};
 use rollgate_pipeline::id::{ShardCount, TokenId};
 use rollgate_pipeline::limits::Limits;
 use rollgate_pipeline::record::{Frames, Record, SessionOptions, Tail};
@@ -79,6 +79,7 @@ pub struct Setting {
     pub limits: Limits,
     pub keepalive_first_ms: u64,
     pub idle_evict_ms: u64,
+    pub orphan_grace_ms: u64,
 }
 
 impl Setting {
@@ -90,6 +91,7 @@ impl Setting {
             limits: Limits::default(),
             keepalive_first_ms: 3_000,
             idle_evict_ms: 600_000,
+            orphan_grace_ms: 15_000,
         }
     }
 
@@ -107,7 +109,10 @@ impl Setting {
             keepalive_first_ms: self.keepalive_first_ms,
             keepalive_next_ms: 100,
             node: "n1".into(),
-            sessions: Default::default(),
+            sessions: SessionDefaults {
+                orphan_grace_ms: self.orphan_grace_ms,
+                ..SessionDefaults::default()
+            },
         };
         Gate::start(GateConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),

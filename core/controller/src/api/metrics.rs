@@ -24,7 +24,7 @@ const fn gauge(name: &'static str, help: &'static str, read: fn(&ShardStats) -> 
     Metric { name, kind: "gauge", help, read }
 }
 
-const METRICS: [Metric; 15] = [
+const METRICS: [Metric; 21] = [
     counter("rollgate_exchanges_total", "Exchanges that ended.", |s| s.exchanges),
     counter("rollgate_faults_total", "Exchanges that ended in a fault.", |s| s.faults),
     counter("rollgate_handovers_out_total", "Connections handed to another shard.", |s| {
@@ -47,6 +47,26 @@ const METRICS: [Metric; 15] = [
     counter("rollgate_evictions_total", "Idle sessions dropped from memory.", |s| s.evictions),
     counter("rollgate_torn_tails_total", "Unfinished journal ends that were cut.", |s| {
         s.torn_tails
+    }),
+    counter("rollgate_orphans_total", "Exchanges whose agent left before its answer.", |s| {
+        s.orphans
+    }),
+    counter("rollgate_orphans_given_up_total", "Orphans that nobody asked for again.", |s| {
+        s.orphans_given_up
+    }),
+    counter("rollgate_retries_adopted_total", "Requests that took over what an orphan had.", |s| {
+        s.retries_adopted
+    }),
+    counter(
+        "rollgate_answers_replayed_total",
+        "Of these, those for which the answer was there already.",
+        |s| s.answers_replayed,
+    ),
+    counter("rollgate_turns_parked_total", "Waits of turns whose engine gave up on them.", |s| {
+        s.turns_parked
+    }),
+    counter("rollgate_turns_resumed_total", "Calls of engines after such a wait.", |s| {
+        s.turns_resumed
     }),
 ];
 

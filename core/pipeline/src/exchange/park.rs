@@ -147,6 +147,7 @@ impl Exchange {
         match prepared.parked.wait(cx.gatehouse.limits.park_ms, now_ms) {
             None => self.torso(cx, prepared, fault),
             Some(until_ms) => {
+                self.passage.parks += 1;
                 self.stage = Stage::Park(prepared);
                 Want::Wait { ms: until_ms - now_ms }
             }
@@ -162,6 +163,7 @@ impl Exchange {
         }
         let parked = &mut prepared.parked;
         parked.resends += 1;
+        self.passage.resumptions += 1;
         let at = parked.ids.len() as u32;
         if at > 0 && parked.resumed_at.last() != Some(&at) {
             parked.resumed_at.push(at);

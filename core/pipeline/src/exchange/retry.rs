@@ -21,6 +21,8 @@ impl Exchange {
         if let Some(adoption) = cx.session.tickets.adopt(&key, now_ms) {
             let form = adoption.orphan().form;
             self.form = Some(form);
+            self.passage.adopted = true;
+            self.passage.replayed = matches!(adoption.orphan().course(), Course::Answered(_));
             // It can be taken over in its turn.
             self.ticket = Some(cx.session.tickets.issue(key, form, now_ms));
             return self.look_after(cx, adoption, body);

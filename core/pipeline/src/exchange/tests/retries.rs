@@ -74,6 +74,29 @@ fn j12_a_retry_after_a_cut_answer_gets_it_again_and_samples_nothing() {
 }
 
 #[test]
+fn an_answer_that_turns_out_unread_is_given_again() {
+    let mut play = Play::new(SessionOptions::default());
+    let (mut first, _) = play.begin(&question());
+    let reply = play.engine_reply("a<|im_end|>");
+    let want = play.reply(&mut first, &reply);
+    let (unread, _) = play.drive(&mut first, want);
+    let (second, want) = play.begin(&question());
+    assert!(matches!(want, Want::Engine(_)), "its agent may well have read it");
+    drop(second);
+    let want = play.step(|cx| first.lost(cx));
+    play.drive(&mut first, want);
+    drop(first);
+    let (mut retry, want) = play.begin(&question());
+    let (given, _) = play.drive(&mut retry, want);
+    assert_eq!((given, play.turns().len()), (unread, 1));
+    let want = play.step(|cx| retry.lost(cx));
+    play.drive(&mut retry, want);
+    let want = play.step(|cx| retry.lost(cx));
+    assert!(matches!(want, Want::Done { .. }), "it is lost once");
+    assert_eq!(play.deliveries(), [(0, false), (0, true), (0, false)]);
+}
+
+#[test]
 fn an_answer_is_kept_for_the_grace_period_only() {
     let mut play = Play::new(SessionOptions::default());
     let (mut first, _) = play.begin(&question());
