@@ -17,12 +17,14 @@ mod sglang;
 mod signal;
 mod stage;
 mod tokenize;
+mod unfinished;
 mod vllm;
 
 #[cfg(test)]
 mod tests;
 
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -65,6 +67,8 @@ pub struct EngineConfig {
     pub version: String,
     /// Granularity of the prefix cache, in tokens.
     pub block_tokens: u32,
+    /// Where every generation call is appended, as JSON, one a line.
+    pub record: Option<PathBuf>,
 }
 
 impl EngineConfig {
@@ -78,6 +82,7 @@ impl EngineConfig {
             seed: 0,
             version: "v1".to_owned(),
             block_tokens: 16,
+            record: None,
         }
     }
 }
@@ -96,6 +101,14 @@ pub enum EngineStartError {
     /// The script cannot be played with this model.
     #[error(transparent)]
     Script(#[from] ScriptError),
+    /// Calls cannot be recorded.
+    #[error("calls cannot be recorded in {path}: {reason}")]
+    Record {
+        /// The file asked for.
+        path: PathBuf,
+        /// What the system said.
+        reason: std::io::Error,
+    },
     /// The system gave no thread, or neither an io_uring nor an epoll instance.
     #[error("the engine's thread cannot be started: {0}")]
     Environment(std::io::Error),
@@ -201,6 +214,10 @@ fn run(
     ready: impl FnOnce(),
 ) -> Result<(), EngineStartError> {
     let shape = config.shape;
+    if let Some(path) = &config.record {
+        let failed = |reason| EngineStartError::Record { path: path.clone(), reason };
+        ledger.record_to(path).map_err(failed)?;
+    }
     let stage = Rc::new(Stage::new(config, ledger)?);
     driver::run(serve::serve(listener, stage, shape, ready))
         .and_then(|served| served)

@@ -8,6 +8,15 @@ pub(crate) const READ_BYTES: usize = 16 << 10;
 pub(crate) const MOST_READ_BYTES: usize = 256 << 10;
 /// Buffers that grew beyond this are given back between exchanges.
 pub(crate) const KEPT_BUFFER_BYTES: usize = 64 << 10;
+/// Bytes of later requests that are read while an exchange waits; the read that reaches it may go
+/// beyond it by [`MOST_READ_BYTES`]. An agent that sends more is not seen to leave any more.
+pub(crate) const READ_AHEAD_BYTES: usize = 64 << 10;
+/// How long the answer of an agent that left is worked on for whoever may ask again.
+pub(crate) const ORPHAN_GRACE_MS: u64 = 15_000;
+/// How long a call is read on after its engine was told to give up on it.
+pub(crate) const GIVE_UP: Duration = Duration::from_secs(5);
+/// How long an engine has to take in that it should give up on a call.
+pub(crate) const TELL: Duration = Duration::from_secs(2);
 /// How often a waiting exchange may show a sign of life.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
 /// How often journals are synced in the background.
@@ -38,3 +47,7 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) const BACKLOG: i32 = 4_096;
 
 const _: () = assert!(READ_BYTES <= KEPT_BUFFER_BYTES, "a fresh buffer must be worth keeping");
+const _: () = assert!(
+    TELL.as_millis() < GIVE_UP.as_millis(),
+    "what a call had sampled must have time to come after its engine was told"
+);

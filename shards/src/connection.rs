@@ -227,19 +227,23 @@ impl Connection {
         let mut unread = BytesMut::with_capacity(raw.len() + self.unread.len());
         unread.extend_from_slice(&raw);
         unread.extend_from_slice(&self.unread);
-        let socket = Socket::pack(self.stream, unread, self.moves.saturating_add(1));
-        match self.shard.plane.door(owner).push(Command::Socket(socket)) {
-            Ok(()) => self.shard.counters().handovers_out.add(1),
-            Err(Command::Socket(socket)) => {
-                let Ok((stream, unread, moves)) = socket.unpack() else { return };
-                (self.stream, self.unread, self.moves) = (stream, unread, moves);
-                let message = "too many connections wait for their shard: send the request again";
-                let fault = Fault::new(FaultKind::Overload, message);
-                if let After::Close = self.refuse(Dialect::Chat, &fault, false).await {
-                    self.linger().await;
+        let moves = self.moves.saturating_add(1);
+        let fault = match Socket::pack(&self.stream, unread, moves) {
+            Ok(socket) => match self.shard.plane.door(owner).push(Command::Socket(socket)) {
+                Ok(()) => return self.shard.counters().handovers_out.add(1),
+                Err(_) => {
+                    let message =
+                        "too many connections wait for their shard: send the request again";
+                    Fault::new(FaultKind::Overload, message)
                 }
+            },
+            Err(error) => {
+                let message = format!("the connection cannot move to its shard: {error}");
+                Fault::new(FaultKind::Overload, message)
             }
-            Err(_) => {}
+        };
+        if let After::Close = self.refuse(Dialect::Chat, &fault, false).await {
+            self.linger().await;
         }
     }
 

@@ -2,26 +2,26 @@
 //!
 //! Decisions are the pipeline's. Here are deadlines, order, and what happens when a step panics.
 
-use std::future::Future;
+mod engine;
+mod watch;
+
+use std::convert::identity;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use futures_util::future::{Either, select};
-use rollgate_pipeline::engine::EngineRequest;
+use bytes::Bytes;
 use rollgate_pipeline::exchange::{Context, Exchange, Want};
 use rollgate_pipeline::fault::{Fault, FaultKind};
 use rollgate_pipeline::http::{self, Call, Framing, RequestHead, Route};
 use rollgate_pipeline::protocol::Dialect;
 
-use crate::bounds::TICK;
 use crate::connection::{After, Connection};
 use crate::pool::Reply;
 use crate::sessions::{ExchangeSeat, Stay};
 use crate::shard::Shard;
 use crate::stream::{read, within};
+use watch::{Leave, Pause, Presence};
 
 /// One exchange under way.
 struct Course<'a> {
@@ -34,8 +34,7 @@ struct Course<'a> {
     /// The engine's reply, while it is read.
     reply: Option<Reply>,
     body: Body,
-    /// The agent cannot be written to any more. What it asked for is finished and recorded.
-    agent_gone: bool,
+    presence: Presence,
     /// Something of an answer has left.
     answered: bool,
 }
@@ -87,11 +86,11 @@ pub(crate) async fn run(
         stay,
         reply: None,
         body: Body::Untouched { wait },
-        agent_gone: false,
+        presence: Presence::default(),
         answered: false,
     };
     match course.drive(want).await {
-        Ok(_) if course.agent_gone => After::Gone,
+        Ok(_) if course.presence.cut() => After::Gone,
         Ok(true) if !course.shard.plane.draining() => After::Again,
         // Its request was read: nothing is left behind that would reset the connection.
         Ok(true) if course.agent.unread.is_empty() => After::Gone,
@@ -99,7 +98,7 @@ pub(crate) async fn run(
         Err(Broken::NoBody(None)) => After::Gone,
         Err(Broken::NoBody(Some(fault))) => course.agent.refuse(dialect, &fault, false).await,
         Err(Broken::Panic) => {
-            let answered = course.answered || course.agent_gone;
+            let answered = course.answered || course.presence.cut();
             panicked(course.agent, &course.stay, dialect, answered).await
         }
     }
@@ -162,10 +161,10 @@ impl Course<'_> {
         }
     }
 
-    fn step(
+    fn step<T>(
         &mut self,
-        take: impl FnOnce(&mut Exchange, &mut Context<'_>) -> Want,
-    ) -> Result<Want, Broken> {
+        take: impl FnOnce(&mut Exchange, &mut Context<'_>) -> T,
+    ) -> Result<T, Broken> {
         let exchange = &mut self.exchange;
         step(&self.shard, &self.stay, |cx| take(exchange, cx))
     }
@@ -201,82 +200,6 @@ impl Course<'_> {
         }
     }
 
-    async fn engine(&mut self, request: EngineRequest) -> Result<Want, Broken> {
-        self.release_engine();
-        let (shard, session) = (self.shard.clone(), self.stay.id.clone());
-        let asked = self.while_alive(shard.pool.call(&session, &request)).await;
-        match asked {
-            Ok(reply) => {
-                self.reply = Some(reply);
-                self.give_reply(false)
-            }
-            Err(fault) => self.engine_failed(fault),
-        }
-    }
-
-    async fn engine_bytes(&mut self) -> Result<Want, Broken> {
-        let Some(mut reply) = self.reply.take() else {
-            let message = "an engine's reply was asked for before its request";
-            return self.engine_failed(Fault::new(FaultKind::Internal, message));
-        };
-        let shard = self.shard.clone();
-        let read = self.while_alive(shard.pool.more(&mut reply)).await;
-        match read {
-            Ok(eof) => {
-                self.reply = Some(reply);
-                self.give_reply(eof)
-            }
-            Err(fault) => self.engine_failed(fault),
-        }
-    }
-
-    async fn wait(&mut self, ms: u64) -> Result<Want, Broken> {
-        self.while_alive(monoio::time::sleep(Duration::from_millis(ms))).await;
-        self.step(Exchange::woken)
-    }
-
-    /// Lets the exchange take what came of the reply.
-    fn give_reply(&mut self, eof: bool) -> Result<Want, Broken> {
-        let mut unread = match &mut self.reply {
-            Some(reply) => std::mem::take(&mut reply.unread),
-            None => BytesMut::new(),
-        };
-        let want = self.step(|exchange, cx| exchange.engine_bytes(cx, &mut unread, eof))?;
-        if let Some(reply) = &mut self.reply {
-            reply.unread = unread;
-        }
-        match want {
-            Want::EngineBytes if eof => {
-                self.reply = None;
-                let message = "the engine's reply ended too early: send the request again";
-                self.engine_failed(Fault::new(FaultKind::EngineBadReply, message))
-            }
-            Want::EngineBytes => Ok(Want::EngineBytes),
-            next => {
-                // The engine is free for others while this one is recorded and written.
-                if eof {
-                    self.reply = None;
-                }
-                self.release_engine();
-                Ok(next)
-            }
-        }
-    }
-
-    fn engine_failed(&mut self, fault: Fault) -> Result<Want, Broken> {
-        self.reply = None;
-        self.shard.counters().faults.add(1);
-        self.step(|exchange, cx| exchange.engine_failed(cx, &fault))
-    }
-
-    fn release_engine(&mut self) {
-        if let Some(reply) = self.reply.take()
-            && self.exchange.engine_reusable()
-        {
-            self.shard.pool.keep(reply);
-        }
-    }
-
     async fn durable(&mut self, frame: Bytes) -> Result<Want, Broken> {
         // The frame takes its place before anything is awaited: the order of steps is the order of
         // the journal.
@@ -284,7 +207,8 @@ impl Course<'_> {
             let message = "the session was sealed while this exchange was under way";
             Err(Fault::new(FaultKind::SessionClosed, message))
         } else {
-            self.stay.journal.append(frame).await
+            let cell = self.stay.cell().clone();
+            self.watched(Pause::Record, cell.journal.append(frame)).await?.and_then(identity)
         };
         match recorded {
             Ok(()) => self.step(Exchange::durable),
@@ -297,35 +221,22 @@ impl Course<'_> {
     }
 
     async fn agent(&mut self, bytes: Bytes) -> Result<Want, Broken> {
-        self.show_agent(bytes).await;
+        self.show_agent(bytes).await?;
+        if !self.presence.cut() {
+            self.presence.answered();
+        }
         self.step(Exchange::written)
     }
 
-    async fn show_agent(&mut self, bytes: Bytes) {
-        if self.agent_gone {
-            return;
+    /// Writes, unless nobody can read any more.
+    async fn show_agent(&mut self, bytes: Bytes) -> Result<(), Broken> {
+        if self.presence.cut() {
+            return Ok(());
         }
         self.answered = true;
-        self.agent_gone = self.agent.write(bytes).await.is_err();
-    }
-
-    /// Waits for an engine, and shows the agent signs of life meanwhile. The work is never dropped
-    /// and begun anew: it may have taken bytes.
-    async fn while_alive<T>(&mut self, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
-        loop {
-            let tick = pin!(monoio::time::sleep(TICK));
-            match select(work.as_mut(), tick).await {
-                Either::Left((done, _)) => return done,
-                Either::Right(_) => {
-                    let now = self.shard.plane.now();
-                    let sign = self.exchange.tick(&self.shard.plane.gatehouse, now);
-                    if let Some(bytes) = sign {
-                        self.shard.counters().keepalives.add(1);
-                        self.show_agent(bytes).await;
-                    }
-                }
-            }
+        match self.agent.write(bytes).await {
+            Ok(()) => Ok(()),
+            Err(_) => self.left(Leave::Cut),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Moving an agent's connection to the shard that owns its session.
 //!
-//! Only between requests, with no operation in flight, by the one task that owns the descriptor.
+//! Only between requests, with no read or write in flight, by the one task that uses the socket. What
+//! moves is a second descriptor of it; the task drops the first one and does not touch it before.
 //! The bytes read so far go along, the head of the request included.
 
 use bytes::BytesMut;
@@ -18,9 +19,9 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Takes the connection off this shard's driver. No operation may be in flight on it.
-    pub(crate) fn pack(stream: TcpStream, unread: BytesMut, moves: u8) -> Self {
-        Self { stream: unsafe_fd::release(stream), unread, moves }
+    /// The connection, for another shard's driver. An error is a lack of descriptors.
+    pub(crate) fn pack(stream: &TcpStream, unread: BytesMut, moves: u8) -> std::io::Result<Self> {
+        Ok(Self { stream: unsafe_fd::duplicate(stream)?, unread, moves })
     }
 
     /// Puts it on the driver of the shard that this runs on.

@@ -170,4 +170,8 @@ pub struct ShardStats {
     pub evictions: u64,
     /// Unfinished writes cut off journals at load.
     pub torn_tails: u64,
+    /// Exchanges whose agent left before it had its whole answer.
+    pub orphans: u64,
+    /// Orphans that nobody asked for again within the grace period.
+    pub orphans_given_up: u64,
 }

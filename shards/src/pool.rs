@@ -3,7 +3,7 @@
 //! After the first byte of a reply nothing is sent again. A connection is never half closed: an
 //! engine takes that for a hang-up.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use bytes::{Bytes, BytesMut};
 use monoio::net::TcpStream;
 use rollgate_pipeline::engine::EngineRequest;
 use rollgate_pipeline::fault::{Fault, FaultKind};
-use rollgate_pipeline::http;
+use rollgate_pipeline::http::{self, BodyState, ReplyReader};
 use rollgate_pipeline::id::{SessionId, ShardIndex};
 use rollgate_pipeline::limits::ENGINE_IDLE_CONNECTIONS;
 
-use crate::bounds::ENGINE_BACKOFF;
+use crate::bounds::{ENGINE_BACKOFF, TELL};
 use crate::engine::Engine;
 use crate::plane::Plane;
 use crate::stats::Counters;
@@ -46,12 +46,30 @@ pub(crate) struct Reply {
     _permit: Permit,
 }
 
+/// Which engine has a call, for whoever waits for the reply.
+#[derive(Default)]
+pub(crate) struct Asked(Cell<Option<usize>>);
+
 /// Why there is no reply.
 enum NoReply {
     /// Refused, reset or closed before any byte of a reply.
     Broken(String),
     /// It took too long.
     Late,
+}
+
+impl Reply {
+    /// The engine that it comes from.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked(Cell::new(Some(self.engine)))
+    }
+}
+
+impl Asked {
+    /// The engine's place in the configuration; `None` while the call waits for its turn.
+    pub(crate) fn engine(&self) -> Option<usize> {
+        self.0.get()
+    }
 }
 
 impl Pool {
@@ -70,6 +88,7 @@ impl Pool {
         &self,
         session: &SessionId,
         request: &EngineRequest,
+        asked: &Asked,
     ) -> Result<Reply, Fault> {
         let engines = self.lanes.len();
         if engines == 0 {
@@ -81,11 +100,12 @@ impl Pool {
         let mut attempt = 0;
         loop {
             let engine = (first + attempt) % engines;
-            let reason = match self.attempt(engine, session, request).await {
+            let reason = match self.attempt(engine, session, request, asked).await {
                 Ok(reply) => return Ok(reply),
                 Err(NoReply::Late) => return Err(self.late(engine)),
                 Err(NoReply::Broken(reason)) => reason,
             };
+            asked.0.set(None);
             if attempt == retries {
                 return Err(self.down(engine, attempt + 1, &reason));
             }
@@ -120,6 +140,36 @@ impl Pool {
         }
     }
 
+    /// Tells an engine something about a call that it has. Waits for no turn, since this is to make
+    /// room for others, and not for long. The error says why the engine did not take it in.
+    pub(crate) async fn tell(
+        &self,
+        engine: usize,
+        session: &SessionId,
+        request: &EngineRequest,
+    ) -> Result<(), String> {
+        let deadline = Instant::now() + TELL;
+        let bytes = self.bytes(engine, session, request);
+        let told = async {
+            let stream = self.connect(engine).await?;
+            let (mut stream, mut unread) = self.ask(stream, bytes, deadline).await?;
+            let mut reader = ReplyReader::new(self.plane.limits().engine_reply_bytes);
+            let bad = |fault: Fault| NoReply::Broken(fault.message);
+            let mut eof = false;
+            while let BodyState::More = reader.read(&mut unread, eof).map_err(bad)? {
+                let broken = |error: std::io::Error| NoReply::Broken(error.to_string());
+                eof = read(&mut stream, &mut unread).await.map_err(broken)? == 0;
+            }
+            Ok(reader.into_parts().map_or(0, |(head, _)| head.status))
+        };
+        match within(TELL, told).await {
+            Some(Ok(200..=299)) => Ok(()),
+            Some(Ok(status)) => Err(format!("it answered with status {status}")),
+            Some(Err(NoReply::Broken(reason))) => Err(reason),
+            Some(Err(NoReply::Late)) | None => Err("it took too long".to_owned()),
+        }
+    }
+
     /// One try, on a kept connection first. The engine may have closed that meanwhile, which says
     /// nothing about the engine: then a fresh one follows at once.
     async fn attempt(
@@ -127,12 +177,14 @@ impl Pool {
         engine: usize,
         session: &SessionId,
         request: &EngineRequest,
+        asked: &Asked,
     ) -> Result<Reply, NoReply> {
         // Waiting for its turn counts: an engine that is busy for that long is late, too.
         let limit = Duration::from_millis(self.plane.limits().engine_ms);
         let deadline = Instant::now() + limit;
         let permit = within(limit, self.lanes[engine].permits.take()).await;
         let permit = permit.ok_or(NoReply::Late)?;
+        asked.0.set(Some(engine));
         self.counters().engine_calls.add(1);
         let bytes = self.bytes(engine, session, request);
         let kept = self.lanes[engine].idle.borrow_mut().pop();

@@ -43,6 +43,8 @@ pub(crate) struct Counters {
     pub(crate) reloads: Counter,
     pub(crate) evictions: Counter,
     pub(crate) torn_tails: Counter,
+    pub(crate) orphans: Counter,
+    pub(crate) orphans_given_up: Counter,
 }
 
 impl Counters {
@@ -63,6 +65,8 @@ impl Counters {
             reloads: self.reloads.get(),
             evictions: self.evictions.get(),
             torn_tails: self.torn_tails.get(),
+            orphans: self.orphans.get(),
+            orphans_given_up: self.orphans_given_up.get(),
         }
     }
 }

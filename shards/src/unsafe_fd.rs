@@ -1,16 +1,16 @@
-//! The one place with unsafe code: a descriptor leaves its driver without being closed.
+//! The one place with unsafe code: a descriptor is duplicated, so that one leaves its driver.
 
-#![expect(unsafe_code, reason = "monoio gives a descriptor back as a bare number only")]
+#![expect(unsafe_code, reason = "monoio shows a descriptor as a bare number only")]
 
-use std::os::fd::{FromRawFd, IntoRawFd};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use monoio::net::TcpStream;
 
-/// Takes the descriptor off the driver (an epoll driver deregisters it). Panics, before anything is
-/// lost, when an operation is still in flight on it.
-pub(crate) fn release(stream: TcpStream) -> std::net::TcpStream {
-    let fd = stream.into_raw_fd();
-    // SAFETY: `into_raw_fd` succeeds for the only owner of the descriptor and forgets it without
-    // closing it, so nothing else owns `fd` from here on.
-    unsafe { std::net::TcpStream::from_raw_fd(fd) }
+/// The same socket under a descriptor that no driver knows. Taking the driver's own one off it
+/// would fail as long as a cancelled watch is still on its way out of the ring.
+pub(crate) fn duplicate(stream: &TcpStream) -> io::Result<std::net::TcpStream> {
+    // SAFETY: `stream` owns the descriptor and is borrowed for longer than `fd` lives.
+    let fd = unsafe { BorrowedFd::borrow_raw(stream.as_raw_fd()) };
+    Ok(fd.try_clone_to_owned()?.into())
 }

@@ -79,6 +79,14 @@ impl Chat {
         }
     }
 
+    /// The same conversation, whose requests go to this scene's entry URL.
+    #[must_use]
+    pub fn in_scene(&self, scene: &str) -> Self {
+        let url = self.url.replacen("/v1/", &format!("/scene/{scene}/v1/"), 1);
+        assert_ne!(url, self.url, "no /v1/ in {url}");
+        Self { url, ..self.clone() }
+    }
+
     /// The body of the next request.
     pub fn body(&self) -> Value {
         json!({"model": "any", "messages": self.messages, "tools": self.tools})

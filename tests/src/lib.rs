@@ -4,6 +4,7 @@
 //! that meets something unexpected panics with what it saw, the logs of the process included.
 
 pub mod chat;
+pub mod corpus;
 pub mod gate;
 pub mod process;
 pub mod program;

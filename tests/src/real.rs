@@ -50,6 +50,19 @@ pub fn tiny_model() -> Option<PathBuf> {
     required("ROLLGATE_TEST_MODEL", "tiny-qwen3-1")
 }
 
+/// A Chromium. `None`: leave the test out.
+pub fn chromium() -> Option<PathBuf> {
+    let path = std::env::var_os("ROLLGATE_TEST_CHROMIUM")
+        .map_or_else(|| PathBuf::from("/usr/bin/chromium"), PathBuf::from);
+    if path.exists() {
+        return Some(path);
+    }
+    let lacks = format!("{} is not there: install Debian's package chromium", path.display());
+    assert!(std::env::var_os("ROLLGATE_SKIP_REAL").is_some_and(|value| value == "1"), "{lacks}");
+    eprintln!("left out, since ROLLGATE_SKIP_REAL=1: {lacks}");
+    None
+}
+
 /// A port that nothing listens on now.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");

@@ -1,10 +1,15 @@
 //! What an engine did, readable from other threads while it runs.
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rollgate_pipeline::id::TokenId;
+use rollgate_pipeline::turn::Finish;
+use serde::Serialize;
 
 use super::signal::Signal;
 
@@ -33,7 +38,7 @@ pub struct EngineStats {
 }
 
 /// One generation call as the engine saw it.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RecordedCall {
     /// The caller's request id, without a prefix of the engine; empty when there was none.
     pub request_id: String,
@@ -43,6 +48,14 @@ pub struct RecordedCall {
     pub ids: Vec<TokenId>,
     /// Log-probabilities of these, before a fault changed them.
     pub logprobs: Vec<f32>,
+    /// Why the generation ended.
+    pub finish: Finish,
+    /// Label of the weights.
+    pub version: String,
+    /// Key of the scripted fault that was put on it.
+    pub fault: Option<&'static str>,
+    /// Whether ids and log-probabilities reach the caller as they are.
+    pub answered: bool,
 }
 
 /// Counters of one engine.
@@ -70,9 +83,17 @@ pub(super) struct Ledger {
 struct Kept {
     calls: VecDeque<RecordedCall>,
     ids: usize,
+    file: Option<File>,
 }
 
 impl Ledger {
+    /// Also appends every call to this file, as JSON, one a line.
+    pub(super) fn record_to(&self, path: &Path) -> io::Result<()> {
+        let file = File::options().create(true).append(true).open(path)?;
+        self.kept().file = Some(file);
+        Ok(())
+    }
+
     /// The counts now.
     pub(super) fn stats(&self) -> EngineStats {
         let counters = &self.counters;
@@ -92,6 +113,11 @@ impl Ledger {
     /// Keeps a call.
     pub(super) fn keep(&self, call: RecordedCall) {
         let mut kept = self.kept();
+        if let Some(file) = &mut kept.file
+            && let Err(error) = append(file, &call)
+        {
+            tracing::error!(%error, "a call cannot be recorded");
+        }
         kept.ids += call.prompt.len() + call.ids.len();
         kept.calls.push_back(call);
         while kept.ids > KEPT_IDS {
@@ -109,6 +135,13 @@ impl Ledger {
         // A list of finished calls cannot be half written.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// One write per line, so that a reader never sees half of one.
+fn append(file: &mut File, call: &RecordedCall) -> io::Result<()> {
+    let mut line = serde_json::to_vec(call)?;
+    line.push(b'\n');
+    file.write_all(&line)
 }
 
 /// Adds to a counter.

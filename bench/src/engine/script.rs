@@ -64,6 +64,9 @@ pub struct ScriptedReply {
     pub fault: Option<ScriptedFault>,
     /// The fault is for the first so many calls that get this reply; `None`: for all.
     pub times: Option<u32>,
+    /// Labels of the weights at the first, second, … call that gets this reply; the last one stays.
+    /// Empty: those of the whole script.
+    pub versions: Vec<String>,
 }
 
 /// When a reply is given. What is said must all hold.

@@ -10,13 +10,14 @@ use rollgate_pipeline::id::TokenId;
 use rollgate_pipeline::render::{ControlText, Model};
 use rollgate_pipeline::turn::Finish;
 
-use super::EngineConfig;
 use super::compose::{Composed, Composer, Thinking};
 use super::ledger::{Ledger, RecordedCall, add};
 use super::prefix::PrefixCache;
 use super::score::Context;
 use super::script::{Script, ScriptError, ScriptedFault, ScriptedReply};
 use super::signal::Signal;
+use super::unfinished::Unfinished;
+use super::{EngineConfig, Shape};
 
 /// What a generation call asks for, checked against the model's bounds.
 pub(super) struct Ask {
@@ -65,6 +66,11 @@ pub(super) struct Stage {
     given: RefCell<Vec<u32>>,
     cache: RefCell<PrefixCache>,
     calls: Cell<u64>,
+    unfinished: RefCell<Unfinished>,
+    /// By place of the reply: since when its calls meet a paused engine.
+    paused: RefCell<HashMap<usize, Instant>>,
+    /// Whether calls to a paused engine wait, instead of being refused.
+    waits_paused: bool,
     running: RefCell<HashMap<String, Rc<Signal>>>,
 }
 
@@ -72,7 +78,7 @@ impl Stage {
     /// Composes every reply of the script, so that one the model cannot say is found at the start.
     pub(super) fn new(config: EngineConfig, ledger: Arc<Ledger>) -> Result<Self, ScriptError> {
         config.script.check()?;
-        let EngineConfig { model, script, seed, version, block_tokens, .. } = config;
+        let EngineConfig { model, script, seed, version, block_tokens, shape, .. } = config;
         let composer = Composer::new(&model);
         let mut composed = HashMap::new();
         let mut given = 0;
@@ -97,6 +103,9 @@ impl Stage {
             given: RefCell::new(vec![0; given]),
             cache: RefCell::new(PrefixCache::new(block_tokens)),
             calls: Cell::new(0),
+            unfinished: RefCell::default(),
+            paused: RefCell::default(),
+            waits_paused: shape == Shape::Sglang,
             running: RefCell::default(),
             model,
             script,
@@ -115,16 +124,25 @@ impl Stage {
         let counters = &self.ledger.counters;
         add(&counters.calls, 1);
         add(&counters.prompt_tokens, ask.prompt.len() as u64);
-        let version = self.version_now().to_owned();
+        let (version, fault) = self.given(place, reply);
         self.calls.set(self.calls.get() + 1);
-        let fault = self.fault_now(place, reply);
+        let fault = self.pause(place, fault).await;
         let context = Context::new(self.seed).over(&ask.prompt);
-        let mut ids = self.ids(place, reply, ask, context);
+        let said = self.unfinished.borrow().rest(&ask.prompt);
+        let said = said.unwrap_or_else(|| self.ids(place, reply, ask, context));
+        let mut ids = said.clone();
         let (mut finish, mut stopped_by) = self.cut(reply, ask, &mut ids);
-        if let Some(share) = self.wait(ask, reply.delay_ms).await {
+        let mut end = self.wait(ask, reply.delay_ms).await.map(|share| {
             add(&counters.aborted, 1);
-            ids.truncate((ids.len() as f64 * share) as usize);
+            (ids.len() as f64 * share) as usize
+        });
+        if let Some(ScriptedFault::AbortAfterTokens(count)) = fault {
+            end = Some(end.unwrap_or(count).min(count)).filter(|end| *end < ids.len());
+        }
+        if let Some(end) = end {
+            ids.truncate(end);
             (finish, stopped_by) = (Finish::Abort, StoppedBy::Nothing);
+            self.unfinished.borrow_mut().keep(&ask.prompt, &said, end);
         }
         let cached = self.cache(ask, &ids);
         add(&counters.cached_tokens, u64::from(cached));
@@ -134,6 +152,10 @@ impl Stage {
             prompt: ask.prompt.clone(),
             ids: ids.clone(),
             logprobs: logprobs.clone(),
+            finish,
+            version: version.clone(),
+            fault: fault.as_ref().map(ScriptedFault::name),
+            answered: fault.as_ref().is_none_or(ScriptedFault::answers),
         });
         add(&counters.sampled_tokens, ids.len() as u64);
         let mut sampled = Sampled { ids, logprobs, finish, stopped_by, cached, version, fault };
@@ -196,13 +218,28 @@ impl Stage {
         })
     }
 
-    fn fault_now(&self, place: usize, reply: &ScriptedReply) -> Option<ScriptedFault> {
+    /// Counts a call that gets this reply: label of the weights, and the fault.
+    fn given(&self, place: usize, reply: &ScriptedReply) -> (String, Option<ScriptedFault>) {
         let mut given = self.given.borrow_mut();
         let before = given.get_mut(place).map_or(0, |count| std::mem::replace(count, *count + 1));
-        let fault =
-            reply.fault.clone().filter(|_| reply.times.is_none_or(|times| before < times))?;
-        add(&self.ledger.counters.forced_faults, 1);
-        Some(fault)
+        let last = reply.versions.len().saturating_sub(1);
+        let version = reply.versions.get(last.min(before as usize));
+        let version = version.map_or_else(|| self.version_now(), String::as_str).to_owned();
+        let fault = reply.fault.clone().filter(|_| reply.times.is_none_or(|times| before < times));
+        add(&self.ledger.counters.forced_faults, u64::from(fault.is_some()));
+        (version, fault)
+    }
+
+    /// Waits out a pause where calls do that; the fault that remains.
+    async fn pause(&self, place: usize, fault: Option<ScriptedFault>) -> Option<ScriptedFault> {
+        let Some(ScriptedFault::PausedMs(ms)) = fault else { return fault };
+        let since = *self.paused.borrow_mut().entry(place).or_insert_with(Instant::now);
+        let left = Duration::from_millis(ms).saturating_sub(since.elapsed());
+        if self.waits_paused {
+            monoio::time::sleep(left).await;
+            return None;
+        }
+        fault.filter(|_| !left.is_zero())
     }
 
     fn ids(

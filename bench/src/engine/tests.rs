@@ -1,6 +1,7 @@
 //! The engine over TCP, asked as the gateway asks and read as the gateway reads.
 
 mod faults;
+mod giving_up;
 mod refusals;
 mod replies;
 mod sampling;

@@ -71,6 +71,8 @@ pub const FRAME_BYTES: usize = 1 << 30;
 pub const ENGINE_IDLE_CONNECTIONS: usize = 256;
 /// Template instructions one render may spend, against endless loops.
 pub const TEMPLATE_FUEL: u64 = 50_000_000;
+/// Stored messages that one request is compared with, text by text, where digests differ.
+pub const WALK_COMPARISONS: usize = 1_024;
 /// Text that one render may produce, in bytes.
 pub const RENDER_BYTES: usize = 64 << 20;
 /// First wait of a turn that the engine gave up on, in milliseconds.

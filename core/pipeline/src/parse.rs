@@ -2,10 +2,47 @@
 //!
 //! Nothing here knows a dialect. Nothing here fails: a value plus remarks. Text is never repaired
 //! in silence: what does not fit the family's grammar is passed on as content, markers included,
-//! and the reply is flagged `ill_formed` with a remark that says why.
+//! and the reply is flagged `ill_formed` with a remark that says why. What is understood though it is
+//! not quite in form (a missing closing tag, a call in an open thought) is only remarked on.
+//!
+//! Most families share one machine (`machine.rs`, which has the rules) over a table of their markers
+//! and a reader of calls (`grammar.rs`). What a call is, where reports disagree:
+//!
+//! - An empty value (F06) is the empty string where the tool's schema allows a string; else the
+//!   argument is left out (remark `call_value_empty`). See `schema.rs`.
+//! - Text in a raw value that looks like its closing tag (F08) ends it only if the next thing of the
+//!   grammar follows: another parameter, or the end of the call. See `elements.rs` and `glm45.rs`.
+//! - A call in open reasoning (G04) ends the reasoning if it is an attempt at a call and the thought
+//!   is not closed before the call is; talk about markers stays a thought.
+//! - Thoughts nobody asked for (G06) are handed on as reasoning all the same; a dialect decides what
+//!   it shows.
+//! - Markers spelled with ordinary tokens (F11) are text, in every family.
+//! - Arguments written in JSON are the model's bytes, repeated keys and all. Arguments written one by
+//!   one become JSON in the order in which they were written; the last of equal keys wins (remark
+//!   `call_key_repeated`).
 
+mod arguments;
+mod bytes;
 mod call;
+mod deepseek;
+mod draft;
+mod elements;
+#[cfg(test)]
+mod fake;
+mod glm45;
+mod grammar;
+mod harmony;
+mod kimi;
+mod llama31;
+mod machine;
+mod minimax;
+mod mistral;
+mod object;
 mod qwen3;
+mod qwen3_coder;
+mod schema;
+#[cfg(test)]
+mod suite;
 
 use crate::id::TokenId;
 use crate::render::{Family, Markers, Model, Tokenizer};
@@ -70,18 +107,19 @@ pub fn version(model: &Model) -> &'static str {
 
 /// A machine of this family.
 pub fn machine<'a>(family: Family, setting: Setting<'a>) -> Box<dyn Machine + 'a> {
-    match family {
-        Family::Qwen3
-        | Family::Qwen3Coder
-        | Family::DeepSeekV3
-        | Family::DeepSeekV31
-        | Family::Llama31
-        | Family::Harmony
-        | Family::Glm45
-        | Family::KimiK2
-        | Family::MiniMaxM2
-        | Family::Mistral => Box::new(qwen3::Qwen3::new(setting)),
-    }
+    let grammar = match family {
+        Family::Qwen3 => &qwen3::GRAMMAR,
+        Family::Qwen3Coder => &qwen3_coder::GRAMMAR,
+        Family::DeepSeekV3 => &deepseek::V3,
+        Family::DeepSeekV31 => &deepseek::V31,
+        Family::Glm45 => &glm45::GRAMMAR,
+        Family::KimiK2 => &kimi::GRAMMAR,
+        Family::MiniMaxM2 => &minimax::GRAMMAR,
+        Family::Llama31 => return Box::new(llama31::Llama31::new(setting)),
+        Family::Harmony => return Box::new(harmony::Harmony::new(setting)),
+        Family::Mistral => return Box::new(mistral::Mistral::new(setting)),
+    };
+    Box::new(machine::Walker::new(grammar, setting))
 }
 
 /// Parses a whole generation. `prompt_tail` are the last ids of the prompt (the generation prompt

@@ -2,16 +2,23 @@
 //!
 //! Nothing here parses model output.
 
+mod bridges;
+mod class;
 mod control;
 mod conversation;
 mod corpus;
+mod family;
 mod fast;
 mod files;
+mod harmony;
 mod model;
 #[cfg(any(test, feature = "oracle"))]
 mod oracle;
 mod probe;
 mod python;
+mod reads;
+mod renderer;
+mod report;
 #[cfg(any(test, feature = "testing"))]
 pub mod sample_model;
 mod stretch;
@@ -20,12 +27,18 @@ mod template;
 #[cfg(test)]
 mod tests;
 mod tokenizer;
+mod turn_end;
+mod value;
 mod vocabulary;
 
+pub use bridges::{Compared, check_bridges};
+pub use class::{Counterexample, TemplateClass};
 pub use corpus::check_against;
 pub use fast::FastTokenizer;
-pub use model::{Family, Markers, Model, ModelError, ModelFiles, TemplateClass};
+pub use family::{Family, Markers};
+pub use model::{Model, ModelError, ModelFiles};
 #[cfg(any(test, feature = "oracle"))]
 pub use oracle::OracleTokenizer;
-pub use stretch::PriorTail;
+pub use report::{Marker, ProbeReport};
+pub use stretch::{PriorTail, Stretch};
 pub use tokenizer::{ControlText, Tokenizer};

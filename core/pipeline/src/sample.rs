@@ -2,10 +2,21 @@
 //!
 //! A sample is built from a session's records, and its invariants are checked when it is built.
 //! Nothing here writes files.
+//!
+//! - A branch ends at a turn that is trained and that nothing trained goes on from; one branch is one
+//!   segment is one sample. Untrained tails belong to no sample.
+//! - An answer that the agent never got whole, and did not go on from, is trained all the same, in a
+//!   segment of its own: its tokens were sampled as they stand. `undelivered_turns` counts it, so that
+//!   a trainer that wants none of those can tell.
+//! - An aborted answer is never trained.
 
+mod branches;
 mod build;
 mod check;
 mod columns;
+mod fill;
+mod links;
+mod session;
 
 use std::collections::BTreeMap;
 
@@ -16,8 +27,10 @@ use crate::id::{SessionId, TokenId, TurnIndex};
 use crate::turn::Sampling;
 
 pub use build::{Attempt, build};
-pub use check::{Violation, check};
+pub use check::{Violation, check, check_vocabulary};
 pub use columns::columns_blake3;
+pub use links::{Link, LinkKind, LinkTarget};
+pub use session::{Share, check_session, trained_share};
 
 /// One segment of an attempt. Field order is the order in JSON.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -53,7 +66,7 @@ pub struct Sample {
     /// From which token on a weight version holds; the first start is 0.
     pub weight_versions: Vec<(u32, String)>,
     /// Relations to other segments.
-    pub links: Vec<Value>,
+    pub links: Vec<Link>,
     /// Canonical text form.
     pub messages: Vec<Value>,
     /// Tools on offer.
@@ -92,9 +105,13 @@ pub struct SampledSpan {
     pub ill_formed: bool,
     /// How the engine was told to sample.
     pub sampling: Sampling,
-    /// The rule that allowed a loose match, where one did.
+    /// The rules that allowed a loose match, joined with `+`, where some did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    /// Tokens of the sample at which the engine had given up and was asked to go on, ascending, all
+    /// within the span.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed_at: Vec<u32>,
 }
 
 /// Whether a sample can be trusted: `"clean"` or a list of reason codes.

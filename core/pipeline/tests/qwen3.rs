@@ -36,6 +36,7 @@ fn files(directory: &std::path::Path) -> ModelFiles {
         tokenizer_config: read("tokenizer_config.json").unwrap(),
         template: None,
         config: Some(br#"{"vocab_size": 151936, "max_position_embeddings": 40960}"#.to_vec()),
+        generation_config: None,
         max_context: None,
         inject_engine: false,
     }

@@ -19,6 +19,7 @@ pub fn model() -> anyhow::Result<Arc<Model>> {
         tokenizer_config: include_bytes!("../assets/demo/tokenizer_config.json").to_vec(),
         template: None,
         config: Some(include_bytes!("../assets/demo/config.json").to_vec()),
+        generation_config: None,
         max_context: None,
         inject_engine: false,
     };

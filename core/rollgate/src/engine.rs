@@ -49,6 +49,9 @@ pub struct EngineArgs {
     /// Tokens per block of the prefix cache.
     #[arg(long, default_value_t = 16)]
     block_tokens: u32,
+    /// Append every generation call to this file, as JSON, one a line.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Print the address as JSON.
     #[arg(long)]
     json: bool,
@@ -88,6 +91,7 @@ pub fn run(args: &EngineArgs) -> anyhow::Result<Exit> {
         seed: args.seed,
         version: args.weight_version.clone(),
         block_tokens: args.block_tokens,
+        record: args.record.clone(),
         ..EngineConfig::new(model)
     };
     let json = args.json;

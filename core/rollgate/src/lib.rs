@@ -7,6 +7,7 @@ pub mod config;
 pub mod demo;
 pub mod engine;
 pub mod exit;
+pub mod inspect;
 pub mod logging;
 pub mod model_dir;
 pub mod node;

@@ -79,6 +79,7 @@ fn read(dir: &Path, name: &str) -> anyhow::Result<ModelFiles> {
             .transpose()
             .context("chat_template.jinja is not UTF-8")?,
         config: optional("config.json")?,
+        generation_config: optional("generation_config.json")?,
         max_context: None,
         inject_engine: false,
     })

@@ -51,7 +51,8 @@ pub struct VerifyArgs {
 
 /// Runs the checks and prints the report.
 pub fn run(args: &VerifyArgs) -> anyhow::Result<Exit> {
-    let model = model(args).map_err(|error| Stop::wrong_use(format!("{error:#}")))?;
+    let model = model_of(&args.path, args.model.as_deref())
+        .map_err(|error| Stop::wrong_use(format!("{error:#}")))?;
     if model.is_none() {
         eprintln!(
             "rollgate verify: no tokenizer is known here, so ids are not held against a vocabulary \
@@ -99,11 +100,11 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<Exit> {
 }
 
 /// The model that wrote the samples, where it can be found.
-fn model(args: &VerifyArgs) -> anyhow::Result<Option<Arc<Model>>> {
-    if let Some(dir) = &args.model {
+pub(crate) fn model_of(path: &Path, dir: Option<&Path>) -> anyhow::Result<Option<Arc<Model>>> {
+    if let Some(dir) = dir {
         return crate::model_dir::load(dir, "model", None, false).map(Some);
     }
-    let file = args.path.join("run.json");
+    let file = path.join("run.json");
     let Ok(text) = std::fs::read(&file) else { return Ok(None) };
     let run: Value =
         serde_json::from_slice(&text).with_context(|| format!("{} is damaged", file.display()))?;

@@ -25,6 +25,7 @@ pub(crate) struct SessionCell {
     pub(crate) sealed: Cell<bool>,
     stays: Cell<u32>,
     exchanges: Cell<u32>,
+    ended: Cell<u64>,
     used_mono_ms: Cell<u64>,
     /// Rings when an exchange ends.
     pub(crate) left: Bell,
@@ -54,6 +55,7 @@ impl SessionCell {
             sealed: Cell::new(sealed),
             stays: Cell::new(0),
             exchanges: Cell::new(0),
+            ended: Cell::new(0),
             used_mono_ms: Cell::new(mono_ms),
             left: Bell::default(),
         })
@@ -72,6 +74,11 @@ impl SessionCell {
     /// Exchanges under way.
     pub(crate) fn exchanges(&self) -> u32 {
         self.exchanges.get()
+    }
+
+    /// Exchanges that were under way and are over.
+    pub(crate) fn ended(&self) -> u64 {
+        self.ended.get()
     }
 }
 
@@ -106,6 +113,7 @@ impl Drop for Stay {
 impl Drop for ExchangeSeat {
     fn drop(&mut self) {
         self.cell.exchanges.set(self.cell.exchanges.get() - 1);
+        self.cell.ended.set(self.cell.ended.get().wrapping_add(1));
         self.cell.left.ring();
     }
 }

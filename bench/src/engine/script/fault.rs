@@ -25,6 +25,33 @@ pub enum ScriptedFault {
     BadId,
     /// There are no log-probabilities although they were asked for.
     MissingLogprobs,
+    /// The engine gives up after so many ids, as it does for new weights.
+    AbortAfterTokens(usize),
+    /// For so many milliseconds from the first such call the engine is paused: vLLM refuses calls
+    /// meanwhile, SGLang lets them wait.
+    PausedMs(u64),
+}
+
+impl ScriptedFault {
+    /// The key that names it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ScriptedFault::Status { .. } => "status",
+            ScriptedFault::CloseAfterBytes(_) => "close_after_bytes",
+            ScriptedFault::StallMs(_) => "stall_ms",
+            ScriptedFault::BadJson => "bad_json",
+            ScriptedFault::WrongLengths => "wrong_lengths",
+            ScriptedFault::BadId => "bad_id",
+            ScriptedFault::MissingLogprobs => "missing_logprobs",
+            ScriptedFault::AbortAfterTokens(_) => "abort_after_tokens",
+            ScriptedFault::PausedMs(_) => "paused_ms",
+        }
+    }
+
+    /// Whether what was sampled reaches the caller as it is, sooner or later.
+    pub fn answers(&self) -> bool {
+        matches!(self, ScriptedFault::StallMs(_) | ScriptedFault::AbortAfterTokens(_))
+    }
 }
 
 /// The written form: one key says which fault.
@@ -43,6 +70,8 @@ struct Written {
     bad_id: bool,
     #[serde(default)]
     missing_logprobs: bool,
+    abort_after_tokens: Option<usize>,
+    paused_ms: Option<u64>,
 }
 
 impl TryFrom<Written> for ScriptedFault {
@@ -64,6 +93,8 @@ impl TryFrom<Written> for ScriptedFault {
             written.wrong_lengths.then_some(ScriptedFault::WrongLengths),
             written.bad_id.then_some(ScriptedFault::BadId),
             written.missing_logprobs.then_some(ScriptedFault::MissingLogprobs),
+            written.abort_after_tokens.map(ScriptedFault::AbortAfterTokens),
+            written.paused_ms.map(ScriptedFault::PausedMs),
         ]
         .into_iter()
         .flatten()
@@ -72,7 +103,7 @@ impl TryFrom<Written> for ScriptedFault {
             (Some(fault), true) => Ok(fault),
             _ => {
                 Err("a fault names exactly one of status, close_after_bytes, stall_ms, bad_json, \
-                      wrong_lengths, bad_id, missing_logprobs"
+                      wrong_lengths, bad_id, missing_logprobs, abort_after_tokens, paused_ms"
                     .to_owned())
             }
         }

@@ -87,6 +87,10 @@ pub(super) async fn play(stage: &Stage, ask: &Ask) -> Result<Sampled, Answer> {
         .await
         .map_err(|message| refusal(500, "InternalServerError", None, &message))?;
     match &sampled.fault {
+        Some(ScriptedFault::PausedMs(_)) => {
+            let message = "Generation is paused. Please retry after it resumes.";
+            Err(refusal(503, "ServiceUnavailableError", None, message))
+        }
         Some(ScriptedFault::Status { status, body: None }) => {
             let kind = match status {
                 503 => "ServiceUnavailableError",

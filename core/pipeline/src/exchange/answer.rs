@@ -162,7 +162,7 @@ impl Exchange {
             overlay_tokens: prepared.overlay_tokens,
             resumed_at: prepared.parked.resumed_at,
             elements: prepared.elements,
-            answer: answer_digest(&parsed.reply.content, &parsed.reply.tool_calls),
+            answer: answer_digest(cx.session.habits().mode, &prepared.continued, &parsed.reply),
             sampling: prepared.sampling,
             asked_sampling: asked,
             verdict: self.verdict.clone(),

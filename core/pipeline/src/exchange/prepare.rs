@@ -22,6 +22,8 @@ pub(super) struct Prepared {
     pub(super) context_diff_tokens: u32,
     pub(super) overlay_tokens: u32,
     pub(super) elements: Vec<Digest>,
+    /// The assistant's messages that the answer continues.
+    pub(super) continued: Vec<Message>,
     /// Messages of the stretch.
     pub(super) messages: Vec<Message>,
     pub(super) tools: Vec<Tool>,
@@ -76,6 +78,7 @@ pub(super) fn prepare(
     let sampling = settle(&asked.sampling, session, model, Lengths { prompt_tokens, room })?;
     let reserved = session.reserve(sampling.max_tokens.unwrap_or_default());
     let foreign_tokens = foreign_tokens(model, &asked.messages[from..])?;
+    let continued = asked.messages[path.continued()].to_vec();
     let messages = asked.messages.into_iter().skip(from).collect();
     Ok(Prepared {
         parent: resume.parent,
@@ -86,6 +89,7 @@ pub(super) fn prepare(
         context_diff_tokens: resume.context_diff_tokens,
         overlay_tokens: 0,
         elements: path.elements[resume.matched..].iter().map(|element| element.digest).collect(),
+        continued,
         messages,
         tools: asked.tools,
         template_kwargs: asked.template_kwargs,

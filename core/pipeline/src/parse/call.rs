@@ -1,4 +1,4 @@
-//! One Hermes call: the JSON between two call markers.
+//! Calls written in JSON, and ids of calls. A Hermes call is the JSON between two call markers.
 //!
 //! A call counts whole or not at all: one object, a name, and an object of arguments. Empty and
 //! delimiter-like values need no rule here, for JSON says where a value ends. Which tools were on
@@ -43,25 +43,45 @@ pub fn read(json: &[u8]) -> Result<Written, &'static str> {
         .and_then(|name| serde_json::from_str::<String>(name.get()).ok())
         .filter(|name| !name.is_empty())
         .ok_or("call_no_name")?;
-    let arguments = members.arguments.ok_or("call_no_arguments")?.get();
-    if depth(arguments) >= JSON_DEPTH {
+    let written = members.arguments.ok_or("call_no_arguments")?.get();
+    let (arguments, as_string) = arguments(written)?;
+    Ok(Written { name, arguments, as_string })
+}
+
+/// Reads a JSON text that stands in the place of arguments: an object as written, or the object
+/// that a JSON string holds. The flag says which.
+pub fn arguments(json: &str) -> Result<(String, bool), &'static str> {
+    if depth(json) >= JSON_DEPTH {
         // Nobody who reads it with a bound could take it.
         return Err("call_too_deep");
     }
-    if arguments.starts_with('{') {
-        return Ok(Written { name, arguments: arguments.to_owned(), as_string: false });
+    if json.starts_with('{') {
+        return Ok((json.to_owned(), false));
     }
-    let inner = serde_json::from_str::<String>(arguments).map_err(|_| "call_bad_arguments")?;
+    let inner = serde_json::from_str::<String>(json).map_err(|_| "call_bad_arguments")?;
     let inner = inner.trim();
     let is_json = serde_json::from_str::<&RawValue>(inner).is_ok();
     if inner.starts_with('{') && is_json && depth(inner) < JSON_DEPTH {
-        return Ok(Written { name, arguments: inner.to_owned(), as_string: true });
+        return Ok((inner.to_owned(), true));
     }
     Err("call_bad_arguments")
 }
 
+/// The text of a JSON object that arguments are, without white space around it.
+pub fn object(text: &[u8]) -> Result<String, &'static str> {
+    let text = std::str::from_utf8(text).map_err(|_| "call_bad_json")?.trim();
+    if serde_json::from_str::<&RawValue>(text).is_err() {
+        return Err("call_bad_json");
+    }
+    match text.starts_with('{') {
+        false => Err("call_bad_arguments"),
+        true if depth(text) >= JSON_DEPTH => Err("call_too_deep"),
+        true => Ok(text.to_owned()),
+    }
+}
+
 /// The deepest nesting of a valid JSON text.
-fn depth(json: &str) -> usize {
+pub fn depth(json: &str) -> usize {
     let (mut open, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
     for byte in json.bytes() {
         match byte {
@@ -84,26 +104,30 @@ pub fn attempted(json: &[u8]) -> bool {
     json.trim_ascii_start().first().is_none_or(|&first| first == b'{')
 }
 
-/// Whether one of the tools has this name.
-pub fn offered(tools: &[Tool], name: &str) -> bool {
-    let named = |tool: &Tool| {
-        let function = tool.get("function").unwrap_or(tool);
-        function.get("name").and_then(|n| n.as_str()) == Some(name)
-    };
-    tools.iter().any(named)
+/// Name of a tool; empty if it has none.
+pub fn name_of(tool: &Tool) -> &str {
+    let function = tool.get("function").unwrap_or(tool);
+    function.get("name").and_then(|name| name.as_str()).unwrap_or_default()
 }
 
-/// The call under its id: `call_` and 24 hex digits that depend on the seed and the call's place.
+/// Whether one of the tools has this name.
+pub fn offered(tools: &[Tool], name: &str) -> bool {
+    !name.is_empty() && tools.iter().any(|tool| name_of(tool) == name)
+}
+
+/// The call under its id.
 pub fn identified(written: Written, call_seed: &str, index: usize) -> ToolCall {
+    let Written { name, arguments, .. } = written;
+    ToolCall { id: id(index, call_seed), name, arguments }
+}
+
+/// The id of a call: `call_` and 24 hex digits that depend on the seed and the call's place.
+pub fn id(index: usize, call_seed: &str) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&(index as u64).to_le_bytes());
     hasher.update(call_seed.as_bytes());
     let digest = hasher.finalize().to_hex();
-    ToolCall {
-        id: format!("call_{}", &digest[..24]),
-        name: written.name,
-        arguments: written.arguments,
-    }
+    format!("call_{}", &digest[..24])
 }
 
 #[cfg(test)]

@@ -49,6 +49,17 @@ impl ControlTexts {
         None
     }
 
+    /// A text without markers and white space.
+    pub fn strip(&self, mut text: &str) -> String {
+        let mut out = String::new();
+        while let Some((at, marker, _)) = self.find(text) {
+            out.extend(text[..at].split_whitespace());
+            text = &text[at + marker.len()..];
+        }
+        out.extend(text.split_whitespace());
+        out
+    }
+
     /// Encodes a render in which outside text is guarded.
     pub fn encode_guarded(
         &self,

@@ -1,55 +1,115 @@
-//! The form in which templates are given a conversation.
+//! The form in which a template is given a conversation.
+//!
+//! Templates disagree on details (see [`Forms`]); which form a template wants is found by the probe.
+//! A system message that a template cannot take in the middle of a conversation becomes a user
+//! message in a fixed wrapper.
 
 use minijinja::Value;
 use serde_json::{Map, Value as Json};
 
 use super::control::Guard;
+use super::value;
 use crate::turn::{Message, Role, Tool, ToolCall};
 
 type Pairs = Vec<(Value, Value)>;
+
+/// What is to be rendered.
+#[derive(Clone, Copy)]
+pub(super) struct Conversation<'a> {
+    /// The messages.
+    pub messages: &'a [&'a Message],
+    /// Tools on offer.
+    pub tools: &'a [Tool],
+    /// Arguments of the template.
+    pub kwargs: &'a Map<String, Json>,
+    /// Whether the beginning of an answer comes last.
+    pub prompts: bool,
+}
 
 /// What is the same in every render of a model.
 pub(super) struct Constants {
     /// `bos_token` and its like.
     pub tokens: Vec<(String, String)>,
-    /// Whether the template knows the role `developer`; else those messages are system messages.
-    pub knows_developer: bool,
+    /// Arguments that keep history as it was; those of a request win.
+    pub switches: Map<String, Json>,
     /// Whether content that begins with `<think>` is split into reasoning and content.
     pub splits_thinking: bool,
+    /// Details on which templates disagree.
+    pub forms: Forms,
 }
 
-/// The variables of one render, generation prompt asked for. All text from outside passes the guard.
+/// Details on which templates disagree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Forms {
+    /// `developer` messages are given as `system` messages.
+    pub developer_is_system: bool,
+    /// The missing text beside tool calls is given as none, not as empty text.
+    pub null_content: bool,
+    /// Arguments of calls are given as the text that they were, not as an object.
+    pub text_arguments: bool,
+    /// Arguments that are no object are put into one: the template takes nothing else.
+    pub only_objects: bool,
+    /// System messages behind the first other message are wrapped into user messages.
+    pub wraps_instructions: bool,
+    /// Ids of calls are made to be nine letters and digits.
+    pub nine_letter_ids: bool,
+}
+
+/// The key under which arguments that are no object are put into one.
+const RAW_ARGUMENTS: &str = "arguments";
+
+/// What stands for a system message in the middle of a conversation, where one is refused.
+pub(super) fn wrapped(text: &str) -> String {
+    format!("<system_instructions>\n{text}\n</system_instructions>")
+}
+
+/// Whether it holds instructions and stands where `Forms::wraps_instructions` looks.
+pub(super) fn instructs(message: &Message) -> bool {
+    matches!(message.role, Role::System | Role::Developer)
+}
+
+/// The variables of one render. All text from outside passes the guard.
 pub(super) fn variables(
     constants: &Constants,
-    messages: &[&Message],
-    tools: &[Tool],
-    kwargs: &Map<String, Json>,
+    conversation: &Conversation<'_>,
     guard: &Guard<'_>,
 ) -> Value {
+    let Conversation { messages, tools, kwargs, prompts } = *conversation;
     let mut all = Pairs::new();
     for (name, text) in &constants.tokens {
         all.push((name.as_str().into(), text.as_str().into()));
     }
-    for (name, value) in kwargs {
-        all.push((name.as_str().into(), from_json(value, guard)));
+    let switches = constants.switches.iter().filter(|(name, _)| !kwargs.contains_key(*name));
+    for (name, value) in switches.chain(kwargs) {
+        all.push((name.as_str().into(), value::from_json(value, guard)));
     }
-    let list: Vec<Value> = messages.iter().map(|m| message(constants, m, guard)).collect();
+    let leading = messages.iter().take_while(|message| instructs(message)).count();
+    let list: Vec<Value> = messages
+        .iter()
+        .enumerate()
+        .map(|(at, message)| self::message(constants, message, at >= leading, guard))
+        .collect();
     all.push(("messages".into(), list.into()));
     let tools = match tools {
         [] => Value::from(()),
-        tools => tools.iter().map(|tool| from_json(tool, guard)).collect(),
+        tools => tools.iter().map(|tool| value::from_json(tool, guard)).collect(),
     };
     all.push(("tools".into(), tools));
     all.push(("documents".into(), Value::from(())));
-    all.push(("add_generation_prompt".into(), true.into()));
+    all.push(("add_generation_prompt".into(), prompts.into()));
     Value::from_iter(all)
 }
 
-fn message(constants: &Constants, message: &Message, guard: &Guard<'_>) -> Value {
+fn message(constants: &Constants, message: &Message, later: bool, guard: &Guard<'_>) -> Value {
+    let forms = constants.forms;
     let text = |text: &str| Value::from(guard.apply(text).as_ref());
+    if later && forms.wraps_instructions && instructs(message) {
+        let content = text(&wrapped(&message.content));
+        return Value::from_iter([("role", Value::from("user")), ("content", content)]);
+    }
     let mut map = Pairs::new();
     let role = match message.role {
-        Role::Developer if !constants.knows_developer => Role::System,
+        Role::Developer if forms.developer_is_system => Role::System,
         role => role,
     };
     map.push(("role".into(), role.name().into()));
@@ -61,16 +121,17 @@ fn message(constants: &Constants, message: &Message, guard: &Guard<'_>) -> Value
     {
         (reasoning, content) = (Some(inside), after);
     }
-    map.push(("content".into(), text(content)));
+    let none = forms.null_content && content.is_empty() && !message.tool_calls.is_empty();
+    map.push(("content".into(), if none { Value::from(()) } else { text(content) }));
     if let Some(reasoning) = reasoning {
         map.push(("reasoning_content".into(), text(reasoning)));
     }
     if !message.tool_calls.is_empty() {
-        let calls: Vec<Value> = message.tool_calls.iter().map(|c| tool_call(c, guard)).collect();
-        map.push(("tool_calls".into(), calls.into()));
+        let calls = message.tool_calls.iter().map(|call| tool_call(forms, call, guard));
+        map.push(("tool_calls".into(), calls.collect::<Vec<Value>>().into()));
     }
     if let Some(id) = &message.tool_call_id {
-        map.push(("tool_call_id".into(), text(id)));
+        map.push(("tool_call_id".into(), text(&call_id(forms, id))));
     }
     Value::from_iter(map)
 }
@@ -83,32 +144,30 @@ fn thinking_of(content: &str) -> Option<(&str, &str)> {
 }
 
 /// Arguments are given as an object where they are one: templates iterate it or print it with
-/// `tojson`. What is not an object (broken JSON among it) stays the text it was.
-fn tool_call(call: &ToolCall, guard: &Guard<'_>) -> Value {
-    let arguments = match serde_json::from_str::<Json>(&call.arguments) {
-        Ok(object @ Json::Object(_)) => from_json(&object, guard),
-        _ => guard.apply(&call.arguments).as_ref().into(),
+/// `tojson`. What is not an object (broken JSON among it) stays the text it was, where the template
+/// takes text.
+fn tool_call(forms: Forms, call: &ToolCall, guard: &Guard<'_>) -> Value {
+    let as_text = || Value::from(guard.apply(&call.arguments).as_ref());
+    let arguments = match value::object(&call.arguments, guard) {
+        _ if forms.text_arguments => as_text(),
+        Some(object) => object,
+        None if forms.only_objects => Value::from_iter([(RAW_ARGUMENTS, as_text())]),
+        None => as_text(),
     };
     let function =
         [("name", Value::from(guard.apply(&call.name).as_ref())), ("arguments", arguments)];
     Value::from_iter([
-        ("id", Value::from(guard.apply(&call.id).as_ref())),
+        ("id", Value::from(guard.apply(&call_id(forms, &call.id)).as_ref())),
         ("type", Value::from("function")),
         ("function", Value::from_iter(function)),
     ])
 }
 
-fn from_json(value: &Json, guard: &Guard<'_>) -> Value {
-    match value {
-        Json::String(text) => guard.apply(text).as_ref().into(),
-        Json::Array(items) => items.iter().map(|item| from_json(item, guard)).collect(),
-        Json::Object(map) => {
-            let mut out = Pairs::with_capacity(map.len());
-            for (key, value) in map {
-                out.push((guard.apply(key).as_ref().into(), from_json(value, guard)));
-            }
-            Value::from_iter(out)
-        }
-        plain => Value::from_serialize(plain),
+/// Some templates refuse every id that is not nine letters and digits.
+fn call_id(forms: Forms, id: &str) -> String {
+    let fits = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    match forms.nine_letter_ids && !fits {
+        true => blake3::hash(id.as_bytes()).to_hex()[..9].to_owned(),
+        false => id.to_owned(),
     }
 }

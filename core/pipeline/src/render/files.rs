@@ -3,17 +3,20 @@
 use serde_json::Value;
 
 use super::model::{ModelError, ModelFiles};
+use crate::id::TokenId;
 
 /// The parts of `tokenizer_config.json`, `config.json` and `chat_template.jinja` that matter.
 pub(super) struct Settings {
-    /// The template's source.
-    pub template: String,
+    /// The template's source, where there is one.
+    pub template: Option<String>,
     /// `bos_token` and its like, as template variables.
     pub tokens: Vec<(String, String)>,
     /// Longest prompt plus answer.
     pub max_context: u32,
     /// The engine's vocabulary size, where `config.json` says it.
     pub vocab_size: Option<u32>,
+    /// Ids that end a generation.
+    pub ends: Vec<TokenId>,
     /// What a person should know, though it does not stop serving.
     pub notes: Vec<String>,
 }
@@ -25,13 +28,15 @@ impl Settings {
     /// Reads them.
     pub fn read(files: &ModelFiles) -> Result<Self, ModelError> {
         let tokenizer_config = parse("tokenizer_config.json", &files.tokenizer_config)?;
-        let config = match &files.config {
-            Some(bytes) => parse("config.json", bytes)?,
-            None => Value::Null,
+        let optional = |name: &str, bytes: &Option<Vec<u8>>| match bytes {
+            Some(bytes) => parse(name, bytes),
+            None => Ok(Value::Null),
         };
+        let config = optional("config.json", &files.config)?;
+        let generation_config = optional("generation_config.json", &files.generation_config)?;
         let mut notes = Vec::new();
         let template = match &files.template {
-            Some(template) => template.clone(),
+            Some(template) => Some(template.clone()),
             None => template_of(&tokenizer_config, &mut notes)?,
         };
         Ok(Self {
@@ -42,6 +47,10 @@ impl Settings {
                 .collect(),
             max_context: max_context(files, &config, &tokenizer_config)?,
             vocab_size: number(&config, "vocab_size"),
+            ends: [&generation_config, &config, &config["text_config"]]
+                .into_iter()
+                .flat_map(|config| ids(&config["eos_token_id"]))
+                .collect(),
             notes,
         })
     }
@@ -57,13 +66,17 @@ fn token_text(value: &Value) -> Option<String> {
     value.as_str().or_else(|| value["content"].as_str()).map(str::to_owned)
 }
 
+/// One id or a list of them.
+fn ids(value: &Value) -> Vec<TokenId> {
+    let one = std::slice::from_ref(value);
+    let all = value.as_array().map_or(one, Vec::as_slice);
+    all.iter().filter_map(Value::as_u64).filter_map(|id| TokenId::try_from(id).ok()).collect()
+}
+
 /// One template, or a list of named ones of which `default` is served.
-fn template_of(config: &Value, notes: &mut Vec<String>) -> Result<String, ModelError> {
-    let missing = |what: &str| {
-        ModelError::Unusable(format!("{what}: add a chat_template.jinja to the model directory"))
-    };
+fn template_of(config: &Value, notes: &mut Vec<String>) -> Result<Option<String>, ModelError> {
     match &config["chat_template"] {
-        Value::String(template) => Ok(template.clone()),
+        Value::String(template) => Ok(Some(template.clone())),
         Value::Array(named) => {
             let mut default = None;
             for entry in named {
@@ -75,9 +88,16 @@ fn template_of(config: &Value, notes: &mut Vec<String>) -> Result<String, ModelE
                     _ => {}
                 }
             }
-            default.ok_or_else(|| missing("the model has no chat template named \"default\""))
+            let missing = || {
+                ModelError::Unusable(
+                    "the model has no chat template named \"default\": add a \
+                     chat_template.jinja to the model directory"
+                        .to_owned(),
+                )
+            };
+            default.map(Some).ok_or_else(missing)
         }
-        _ => Err(missing("the model has no chat template")),
+        _ => Ok(None),
     }
 }
 

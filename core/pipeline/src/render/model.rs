@@ -4,11 +4,15 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::class::{Counterexample, Rewriters, TemplateClass};
 use super::control::{ControlTexts, GUARDS, Guard};
-use super::conversation::{self, Constants};
+use super::conversation::{Constants, Conversation, Forms};
+use super::family::{Family, Markers};
 use super::files::Settings;
-use super::probe::{self, TurnEnd};
+use super::probe;
+use super::renderer::Renderer;
 use super::template::Template;
+use super::turn_end::TurnEnd;
 use super::{FastTokenizer, Tokenizer};
 use crate::fault::{Fault, FaultKind};
 use crate::id::TokenId;
@@ -25,8 +29,10 @@ pub struct ModelFiles {
     pub tokenizer_config: Vec<u8>,
     /// `chat_template.jinja`, which wins over the config's `chat_template`.
     pub template: Option<String>,
-    /// `config.json` (vocabulary size, context length).
+    /// `config.json` (vocabulary size, context length, end tokens).
     pub config: Option<Vec<u8>>,
+    /// `generation_config.json` (end tokens).
+    pub generation_config: Option<Vec<u8>>,
     /// Context length set by the user; wins over the files.
     pub max_context: Option<u32>,
     /// Treat control text in messages as control tokens, as engines do (`inject = "engine"`).
@@ -39,68 +45,6 @@ pub enum ModelError {
     /// The reason, and what to do about it.
     #[error("{0}")]
     Unusable(String),
-}
-
-/// Which grammar the model's output follows.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Family {
-    /// Hermes JSON calls in `<tool_call>`, reasoning in `<think>` (Qwen3, Qwen2.5, Hermes).
-    Qwen3,
-    /// XML calls in `<tool_call>` (Qwen3-Coder, Qwen3.5 and later).
-    Qwen3Coder,
-    /// Calls as `function` + name + fenced JSON between DeepSeek's markers (V3, R1).
-    DeepSeekV3,
-    /// Calls as name + JSON between DeepSeek's markers (V3.1).
-    DeepSeekV31,
-    /// Bare JSON or `<|python_tag|>` (Llama 3.1 and later 3.x).
-    Llama31,
-    /// Channels of gpt-oss.
-    Harmony,
-    /// `<arg_key>`/`<arg_value>` pairs in `<tool_call>` (GLM 4.5 and later).
-    Glm45,
-    /// Kimi K2's sections.
-    KimiK2,
-    /// `<minimax:tool_call>` with `<invoke>`.
-    MiniMaxM2,
-    /// `[TOOL_CALLS]`, old and new form.
-    Mistral,
-}
-
-/// What a chat template does to history when messages are added.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum TemplateClass {
-    /// Nothing: a longer conversation begins with the shorter one.
-    AppendOnly,
-    /// Nothing as long as only tool results follow; a new user message changes earlier turns.
-    AppendOnlyInToolCycle,
-    /// It changes earlier turns always: every turn is rendered whole and is a segment of its own.
-    RewritesHistory,
-}
-
-impl TemplateClass {
-    /// The name used in messages and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            TemplateClass::AppendOnly => "append_only",
-            TemplateClass::AppendOnlyInToolCycle => "append_only_in_tool_cycle",
-            TemplateClass::RewritesHistory => "rewrites_history",
-        }
-    }
-}
-
-/// Ids of the marker tokens, where the vocabulary has them as added tokens.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Markers {
-    /// Ends a turn (`<|im_end|>`).
-    pub close: TokenId,
-    /// Opens reasoning (`<think>`).
-    pub think_open: Option<TokenId>,
-    /// Ends reasoning (`</think>`).
-    pub think_close: Option<TokenId>,
-    /// Opens a tool call (`<tool_call>`).
-    pub call_open: Option<TokenId>,
-    /// Ends a tool call (`</tool_call>`).
-    pub call_close: Option<TokenId>,
 }
 
 /// A model ready to serve.
@@ -125,8 +69,10 @@ pub struct Model {
     pub class: TemplateClass,
     /// What a person should know about its files, though it does not stop serving.
     pub notes: Vec<String>,
-    pub(super) template: Template,
+    pub(super) renderer: Renderer,
     pub(super) constants: Constants,
+    pub(super) rewriters: Rewriters,
+    pub(super) counterexample: Option<Counterexample>,
     pub(super) turn_end: TurnEnd,
     pub(super) control: ControlTexts,
     inject_engine: bool,
@@ -140,7 +86,6 @@ impl Model {
             let what = what.to_owned();
             move |reason: String| ModelError::Unusable(format!("{what}: {reason}"))
         };
-        let family = family_of(&settings.template)?;
         let tokenizer = FastTokenizer::load(&files.tokenizer)
             .map_err(unusable("tokenizer.json cannot be served"))?;
         let vocab_size = vocab_size(&settings, &tokenizer)?;
@@ -153,30 +98,44 @@ impl Model {
                 token.text
             )));
         }
-        let template = Template::compile(&settings.template)
-            .map_err(unusable("the chat template does not compile"))?;
+        let added = tokenizer.all_added();
+        let family =
+            Family::detect(settings.template.as_deref(), added).map_err(ModelError::Unusable)?;
+        let source = settings.template.filter(|_| family != Family::Harmony);
+        let renderer = match &source {
+            None => Renderer::Harmony,
+            Some(source) => Renderer::Template(
+                Template::compile(source)
+                    .map_err(unusable("the chat template does not compile"))?,
+            ),
+        };
+        let written = source.as_deref().unwrap_or("harmony");
         let mut model = Model {
             name: files.name,
             family,
-            markers: markers_of(&tokenizer),
+            markers: Markers::find(family, added),
             max_context: settings.max_context,
             vocab_size,
             tokenizer_digest: blake3::hash(&files.tokenizer).to_hex().to_string(),
-            template_digest: blake3::hash(settings.template.as_bytes()).to_hex().to_string(),
+            template_digest: blake3::hash(written.as_bytes()).to_hex().to_string(),
             notes: settings.notes,
             class: TemplateClass::AppendOnly,
             constants: Constants {
                 tokens: settings.tokens,
-                knows_developer: true,
+                switches: Map::new(),
                 splits_thinking: tokenizer.added("</think>").is_some(),
+                forms: Forms::default(),
             },
+            rewriters: Rewriters::default(),
+            counterexample: None,
             turn_end: TurnEnd::default(),
             control: ControlTexts::new(tokenizer.all_added()),
             inject_engine: files.inject_engine,
-            template,
+            renderer,
             tokenizer: Arc::new(tokenizer),
         };
         probe::run(&mut model).map_err(unusable("the chat template cannot be served"))?;
+        model.markers.ends = model.ends(&settings.ends);
         Ok(model)
     }
 
@@ -188,25 +147,26 @@ impl Model {
         kwargs: &Map<String, Value>,
     ) -> Result<Vec<TokenId>, Fault> {
         let messages: Vec<&Message> = messages.iter().collect();
-        let (text, guard) = self.render(&messages, tools, kwargs)?;
+        let conversation = Conversation { messages: &messages, tools, kwargs, prompts: true };
+        let (text, guard) = self.render(&conversation)?;
         let mut ids = Vec::new();
         self.encode(&text, &guard, &mut ids)?;
         Ok(ids)
     }
 
-    /// Whether the template changes earlier turns of a conversation that these messages follow.
-    pub fn changes_past(&self, new: &[Message]) -> bool {
-        let person = new.iter().any(|message| message.role == crate::turn::Role::User);
-        match self.class {
-            TemplateClass::AppendOnly => false,
-            TemplateClass::AppendOnlyInToolCycle => person,
-            TemplateClass::RewritesHistory => true,
+    /// Ids that end a generation: what closes a turn, and what the files say.
+    fn ends(&self, in_files: &[TokenId]) -> Vec<TokenId> {
+        let closers = self.turn_end.closers.iter().map(|(_, id)| *id);
+        // `<|end|>` ends a message of gpt-oss, and another may follow.
+        let message_end =
+            self.tokenizer.added("<|end|>").filter(|_| self.family == Family::Harmony);
+        let mut ends = Vec::new();
+        for id in closers.chain(in_files.iter().copied()) {
+            if id < self.vocab_size && Some(id) != message_end && !ends.contains(&id) {
+                ends.push(id);
+            }
         }
-    }
-
-    /// Whether the template writes this assistant message as the text that `sampled` spells.
-    pub fn reads_as(&self, _sent: &Message, _sampled: &[TokenId]) -> bool {
-        false
+        ends
     }
 
     /// Appends the text bytes of ids, markers included.
@@ -216,20 +176,17 @@ impl Model {
         }
     }
 
-    /// Renders, generation prompt included, with a guard that collides with nothing.
+    /// Renders with a guard that collides with nothing.
     pub(super) fn render(
         &self,
-        messages: &[&Message],
-        tools: &[Tool],
-        kwargs: &Map<String, Value>,
+        conversation: &Conversation<'_>,
     ) -> Result<(String, Guard<'_>), Fault> {
         let texts = (!self.inject_engine).then_some(&self.control);
         for attempt in 0..GUARDS {
             let guard = Guard::new(texts, attempt);
-            let variables =
-                conversation::variables(&self.constants, messages, tools, kwargs, &guard);
+            let text = self.renderer.render(&self.constants, conversation, &guard);
             if !guard.collided() {
-                return Ok((self.template.render(&variables)?, guard));
+                return Ok((text?, guard));
             }
         }
         Err(Fault::new(
@@ -254,30 +211,6 @@ impl Model {
         encoded.map_err(|reason| {
             Fault::new(FaultKind::Internal, format!("the tokenizer failed on a prompt: {reason}"))
         })
-    }
-}
-
-fn family_of(template: &str) -> Result<Family, ModelError> {
-    let reason = if !template.contains("<tool_call>") {
-        "its chat template has no <tool_call>"
-    } else if template.contains("<function=") {
-        "its chat template asks for calls in XML (<function=…>)"
-    } else {
-        return Ok(Family::Qwen3);
-    };
-    Err(ModelError::Unusable(format!(
-        "{reason}. Served are models that write calls as JSON in <tool_call> (Qwen3, Qwen2.5, \
-         Hermes)"
-    )))
-}
-
-fn markers_of(tokenizer: &FastTokenizer) -> Markers {
-    Markers {
-        close: 0,
-        think_open: tokenizer.added("<think>"),
-        think_close: tokenizer.added("</think>"),
-        call_open: tokenizer.added("<tool_call>"),
-        call_close: tokenizer.added("</tool_call>"),
     }
 }
 

@@ -9,6 +9,7 @@ use minijinja::value::{Kwargs, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Output, State, Value};
 
 use super::strftime;
+use super::value::Integer;
 
 /// Teaches an environment Python's ways.
 pub(super) fn install(env: &mut Environment<'static>) {
@@ -207,6 +208,9 @@ impl Dumps {
                 self.frame(['[', ']'], items.len(), depth, out, |at, out| {
                     self.write(&items[at], depth + 1, out)
                 })?;
+            }
+            _ if value.downcast_object_ref::<Integer>().is_some() => {
+                out.push_str(&value.to_string());
             }
             kind => {
                 return Err(Error::new(

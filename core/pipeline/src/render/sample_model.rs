@@ -73,8 +73,22 @@ pub fn test_files() -> ModelFiles {
         tokenizer_config: tokenizer_config.to_string().into_bytes(),
         template: Some(TEMPLATE.to_owned()),
         config: Some(config.to_string().into_bytes()),
+        generation_config: None,
         max_context: None,
         inject_engine: false,
+    }
+}
+
+/// Files of a model with this template and these added tokens, the first of which is its BOS. All
+/// else is as in the sample model.
+pub fn files_of(template: Option<&str>, added: &[&str]) -> ModelFiles {
+    let tokenizer_config = json!({"bos_token": added.first(), "model_max_length": MAX_CONTEXT});
+    ModelFiles {
+        name: "sample".to_owned(),
+        tokenizer: tokenizer_with(added),
+        tokenizer_config: tokenizer_config.to_string().into_bytes(),
+        template: template.map(str::to_owned),
+        ..ModelFiles::default()
     }
 }
 
@@ -91,6 +105,11 @@ pub fn marker(text: &str) -> TokenId {
 
 /// The sample model's `tokenizer.json`.
 pub fn tokenizer_json() -> Vec<u8> {
+    tokenizer_with(&ADDED)
+}
+
+/// A `tokenizer.json` as the sample model's, with these added tokens behind the merges.
+fn tokenizer_with(added: &[&str]) -> Vec<u8> {
     let spell = |text: &str| text.bytes().map(char_of).collect::<String>();
     let mut vocab = Map::new();
     for byte in 0..=255_u8 {
@@ -100,12 +119,12 @@ pub fn tokenizer_json() -> Vec<u8> {
         vocab.insert(spell(text), Value::from(256 + at));
     }
     let merges: Vec<Value> = CUTS.iter().map(|(l, r)| json!([spell(l), spell(r)])).collect();
-    let added: Vec<Value> = ADDED
+    let added: Vec<Value> = added
         .iter()
         .enumerate()
         .map(|(at, text)| {
             json!({
-                "id": marker(text), "content": text, "single_word": false, "lstrip": false,
+                "id": 256 + MERGED.len() + at, "content": text, "single_word": false, "lstrip": false,
                 "rstrip": false, "normalized": false, "special": at < 3,
             })
         })

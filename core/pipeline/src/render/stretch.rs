@@ -8,8 +8,11 @@ use serde_json::{Map, Value, json};
 
 use super::Model;
 use super::control::Guard;
+use super::conversation::Conversation;
+use super::renderer::Renderer;
 use crate::fault::{Fault, FaultKind};
 use crate::id::TokenId;
+use crate::planted::{self, Bug};
 use crate::turn::{Message, Role, Tool, ToolCall};
 
 /// How the sampled ids before a stretch end.
@@ -19,6 +22,16 @@ pub struct PriorTail {
     pub last: Option<TokenId>,
     /// Whether reasoning was still open there.
     pub reasoning_open: bool,
+}
+
+/// The context between two generations.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stretch {
+    /// Its ids.
+    pub ids: Vec<TokenId>,
+    /// How many tokens that ended the sampled turn stand beside the one that the template writes in
+    /// their place: what was sampled stays, and both are in the prompt.
+    pub marker_conflicts: u32,
 }
 
 impl Model {
@@ -33,41 +46,101 @@ impl Model {
         tools: &[Tool],
         kwargs: &Map<String, Value>,
     ) -> Result<Vec<TokenId>, Fault> {
+        self.stretch_after(tail, &[], new, tools, kwargs).map(|stretch| stretch.ids)
+    }
+
+    /// As [`Model::stretch`], told the calls of the generation before it: some formats write a
+    /// result with the name of the function that was called.
+    pub fn stretch_after(
+        &self,
+        tail: PriorTail,
+        prior: &[ToolCall],
+        new: &[Message],
+        tools: &[Tool],
+        kwargs: &Map<String, Value>,
+    ) -> Result<Stretch, Fault> {
+        let after = self.after_turn(prior, new, tools, kwargs)?;
         let mut ids = Vec::new();
-        if tail.last != Some(self.markers.close) {
+        let mut marker_conflicts = 0;
+        let closed = self.turn_end.closes(tail.last);
+        if !closed {
             if tail.reasoning_open {
                 ids.extend_from_slice(&self.turn_end.end_of_reasoning);
             }
-            ids.push(self.markers.close);
+            marker_conflicts +=
+                u32::from(tail.last.is_some_and(|id| self.markers.ends.contains(&id)));
+            if !self.turn_end.begins_next() && !planted::on(Bug::CloseForgotten) {
+                ids.push(self.markers.close);
+            }
         }
-        let after = self.after_turn(new, tools, kwargs)?;
-        self.encode(after.text(), &after.guard, &mut ids)?;
-        Ok(ids)
+        let mut text = after.text();
+        if planted::on(Bug::DroppedSeparator) {
+            text = text.trim_start();
+        }
+        let start = ids.len();
+        self.encode(text, &after.guard, &mut ids)?;
+        if closed && self.turn_end.begins_next() {
+            // The sampled token is the one that begins the next turn, or stands beside it.
+            match ids.get(start) == tail.last.as_ref() {
+                true => drop(ids.remove(start)),
+                false => marker_conflicts += 1,
+            }
+        }
+        Ok(Stretch { ids, marker_conflicts })
     }
 
     /// Renders what follows the close token of the turn before `new`.
     pub(super) fn after_turn(
         &self,
+        prior: &[ToolCall],
         new: &[Message],
         tools: &[Tool],
         kwargs: &Map<String, Value>,
     ) -> Result<AfterTurn<'_>, Fault> {
+        if matches!(self.renderer, Renderer::Harmony) {
+            return self.after_turn_in_code(prior, new, tools, kwargs);
+        }
         // Where the template prints tools in the header only, any tool stands for all of them.
         let stub = [json!({"type": "function", "function": {"name": "f", "parameters": {}}})];
         let tools = match tools {
             [_, ..] if self.turn_end.tools_in_header => &stub,
             tools => tools,
         };
+        let calls = calls_answered_by(prior, new);
+        let written = self.cut_out(&calls, new, tools, kwargs);
+        match (&written, calls.get(..1)) {
+            // Some templates refuse two calls in one turn; the results are written alike.
+            (Err(fault), Some(first))
+                if calls.len() > 1 && fault.kind == FaultKind::TemplateRefused =>
+            {
+                self.cut_out(first, new, tools, kwargs).or(written)
+            }
+            _ => written,
+        }
+    }
+
+    fn cut_out(
+        &self,
+        calls: &[ToolCall],
+        new: &[Message],
+        tools: &[Tool],
+        kwargs: &Map<String, Value>,
+    ) -> Result<AfterTurn<'_>, Fault> {
         let user = Message::text(Role::User, "go on");
         for attempt in 0..SENTINELS {
             let sentinel = format!("end-of-turn-{attempt:03}");
-            let mut prior = Message::text(Role::Assistant, sentinel.as_str());
-            prior.tool_calls = calls_answered_by(new);
-            let messages: Vec<&Message> = [&user, &prior].into_iter().chain(new).collect();
-            let (text, guard) = self.render(&messages, tools, kwargs)?;
-            if text.matches(&sentinel).nth(1).is_some() {
+            if holds(new, tools, kwargs, &sentinel) {
                 continue;
             }
+            // Where there are calls some templates leave out the text, others the calls.
+            let mut prior = Message::text(Role::Assistant, sentinel.as_str());
+            prior.tool_calls = calls.to_vec();
+            if let Some(last) = prior.tool_calls.last_mut() {
+                last.arguments = json!({"end": sentinel}).to_string();
+            }
+            let messages: Vec<&Message> = [&user, &prior].into_iter().chain(new).collect();
+            let conversation = Conversation { messages: &messages, tools, kwargs, prompts: true };
+            let (text, guard) = self.render(&conversation)?;
             let start = self.turn_end.after(&text, &sentinel).ok_or_else(|| {
                 Fault::new(
                     FaultKind::TemplateRefused,
@@ -81,6 +154,41 @@ impl Model {
             "the new messages hold every sentinel of a turn's end",
         ))
     }
+
+    /// A format in code writes what is behind a turn with nothing before it; the length of what it
+    /// writes for the turn alone says where that begins.
+    fn after_turn_in_code(
+        &self,
+        prior: &[ToolCall],
+        new: &[Message],
+        tools: &[Tool],
+        kwargs: &Map<String, Value>,
+    ) -> Result<AfterTurn<'_>, Fault> {
+        // Tools are in the header; a single one tells whose result it is where no call does.
+        let tools = if tools.len() == 1 { tools } else { &[] };
+        let user = Message::text(Role::User, "go on");
+        let mut turn = Message::text(Role::Assistant, "");
+        turn.tool_calls = prior.to_vec();
+        let messages: Vec<&Message> = [&user, &turn].into_iter().chain(new).collect();
+        let mut conversation = Conversation { messages: &messages, tools, kwargs, prompts: true };
+        let (rendered, guard) = self.render(&conversation)?;
+        conversation.messages = &messages[..2];
+        conversation.prompts = false;
+        let before = self.renderer.render(&self.constants, &conversation, &guard)?;
+        Ok(AfterTurn { rendered, start: before.len(), guard })
+    }
+}
+
+/// Whether any text that may be rendered behind a turn has this in it.
+fn holds(new: &[Message], tools: &[Tool], kwargs: &Map<String, Value>, text: &str) -> bool {
+    let message = |message: &Message| {
+        let calls =
+            message.tool_calls.iter().flat_map(|call| [&call.id, &call.name, &call.arguments]);
+        let others = message.reasoning.iter().chain(&message.tool_call_id).chain(calls);
+        std::iter::once(&message.content).chain(others).any(|part| part.contains(text))
+    };
+    new.iter().any(message)
+        || tools.iter().chain(kwargs.values()).any(|value| value.to_string().contains(text))
 }
 
 /// How many sentinels are tried.
@@ -106,13 +214,12 @@ impl AfterTurn<'_> {
 }
 
 /// Templates that pair results with calls want the calls that the leading results answer.
-fn calls_answered_by(new: &[Message]) -> Vec<ToolCall> {
-    new.iter()
-        .take_while(|message| message.role == Role::Tool)
-        .map(|message| ToolCall {
-            id: message.tool_call_id.clone().unwrap_or_default(),
-            name: "f".to_owned(),
-            arguments: "{}".to_owned(),
-        })
-        .collect()
+fn calls_answered_by(prior: &[ToolCall], new: &[Message]) -> Vec<ToolCall> {
+    let answered = new.iter().take_while(|message| message.role == Role::Tool);
+    let stub = |message: &Message| {
+        let id = message.tool_call_id.clone().unwrap_or_default();
+        let name = prior.iter().find(|call| call.id == id).map_or("f", |call| &call.name);
+        ToolCall { name: name.to_owned(), arguments: "{}".to_owned(), id }
+    };
+    answered.map(stub).collect()
 }

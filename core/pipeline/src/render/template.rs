@@ -13,6 +13,7 @@ const NAME: &str = "chat_template";
 /// A compiled chat template.
 pub(super) struct Template {
     env: Environment<'static>,
+    source: String,
 }
 
 impl Template {
@@ -30,7 +31,12 @@ impl Template {
         python::install(&mut env);
         env.add_template_owned(NAME, without_generation_tags(source))
             .map_err(|error| describe(&error))?;
-        Ok(Self { env })
+        Ok(Self { env, source: source.to_owned() })
+    }
+
+    /// The text that was compiled.
+    pub fn source(&self) -> &str {
+        &self.source
     }
 
     /// Renders with these variables.

@@ -1,9 +1,15 @@
 //! Renders of the sample model against stored ones, and stretches against whole renders.
 
+mod families;
+mod forms;
+mod harmony;
+mod hostile;
+
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::control::Guard;
+use super::conversation::Conversation;
 use super::sample_model::{TEMPLATE, marker, test_files, test_model};
 use super::template::Template;
 use super::*;
@@ -74,8 +80,8 @@ fn h01_h03_h10_stored_renders_of_transformers_are_met() {
         assert_eq!(text(&model, &ids), case["sample"].as_str().unwrap(), "{}", case["name"]);
         let messages: Vec<&Message> = messages.iter().collect();
         let guard = Guard::new(None, 0);
-        let variables =
-            conversation::variables(&chatml_constants, &messages, tools, kwargs, &guard);
+        let conversation = Conversation { messages: &messages, tools, kwargs, prompts: true };
+        let variables = conversation::variables(&chatml_constants, &conversation, &guard);
         let got = chatml.render(&variables).unwrap();
         assert_eq!(got, case["chatml"].as_str().unwrap(), "{}", case["name"]);
     }
@@ -204,11 +210,10 @@ fn refused(change: impl FnOnce(&mut ModelFiles), because: &str) {
 fn what_cannot_be_served_is_refused_with_the_reason() {
     let template = |source: String| move |files: &mut ModelFiles| files.template = Some(source);
     refused(|files| files.template = None, "chat_template.jinja");
-    refused(template("{{ messages }}".to_owned()), "<tool_call>");
-    refused(template(format!("{TEMPLATE}{{# <function=f> #}}")), "XML");
+    refused(template("{{ messages }}".to_owned()), "<tool_call> (Qwen3");
     refused(template(format!("{TEMPLATE}{{% endif %}}")), "does not compile");
-    let counted = TEMPLATE.replace("'<|im_start|>assistant\\n'", "messages | length");
-    refused(template(counted), "in a whole conversation");
+    let silent = TEMPLATE.replace("{{- content }}", "");
+    refused(template(silent), "leaves out what the assistant said");
     refused(template(TEMPLATE.replace("<|im_end|>", "<|end|>")), "which a model would not");
     refused(
         |files| {

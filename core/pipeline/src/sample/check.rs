@@ -48,6 +48,14 @@ pub fn check(sample: &Sample) -> Vec<Violation> {
     found.0
 }
 
+/// Whether all ids are below the size of the vocabulary. Not part of [`check`]: a sample does not
+/// know its tokenizer.
+pub fn check_vocabulary(sample: &Sample, size: u32) -> Option<Violation> {
+    let at = sample.tokens.iter().position(|id| *id >= size)?;
+    let found = format!("tokens[{at}] is {}, outside the vocabulary of {size}", sample.tokens[at]);
+    Some(Violation { code: "vocabulary", found })
+}
+
 struct Found(Vec<Violation>);
 
 impl Found {
@@ -101,6 +109,19 @@ impl Found {
                 self.add("span", format!("turns[{at}] starts at {start}, before {before}"));
             }
             before = before.max(end);
+            let resumed = &span.resumed_at;
+            let inside = resumed.iter().all(|at| (start..=end).contains(at));
+            if !inside || !resumed.is_sorted() {
+                let found = format!("turns[{at}] is [{start}, {end}), resumed at {resumed:?}");
+                self.add("resumed", found);
+            }
+        }
+        for pair in sample.turns.windows(2) {
+            // A turn extends an earlier one, so a repeated or falling index is a wrong path.
+            if pair[0].turn >= pair[1].turn {
+                let (one, next) = (pair[0].turn.0, pair[1].turn.0);
+                self.add("turn", format!("turn {one} is followed by turn {next}"));
+            }
         }
         let first = sample.turns.first().map_or(length, |span| span.start);
         if sample.prompt_len != first {

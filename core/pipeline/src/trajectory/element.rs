@@ -2,25 +2,42 @@
 //!
 //! Ignored always: outer white space, CRLF, empty messages, consecutive assistant messages split or
 //! joined, reasoning present or absent, tool-call ids (a result counts by the position of its
-//! call), key order, spacing and number spelling of tool arguments.
+//! call), key order, spacing and number spelling of tool arguments. That is the loose digest. The
+//! strict one is of what a template could see: texts as they are, reasoning, names and argument
+//! texts of calls; never ids.
 
 use blake3::Hasher;
-use serde_json::Value;
 
 use super::Digest;
-use crate::turn::{Message, Role, ToolCall};
+use super::canonical::canonical_arguments;
+use crate::planted::{self, Bug};
+use crate::record::HistoryMode;
+use crate::turn::{Message, Reply, Role, ToolCall};
 
 /// One normalised message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Element {
-    /// Loose digest: equal for messages that mean the same.
+    /// Digest by the session's history mode: equal for messages that are the same turn. Where
+    /// `continues`, it is of the whole run of assistant messages up to this one.
     pub digest: Digest,
     /// Who speaks.
     pub role: Role,
-    /// Index of the first message that it folds.
+    /// Whether it is an assistant message that goes on where the element before it ended.
+    pub continues: bool,
+    /// Index of the first message that goes with it: itself, or an overlay before it.
     pub first_message: usize,
+    /// Index of the message itself.
+    pub message: usize,
     /// What tells it from others of the same digest.
     pub evidence: Evidence,
+    /// Whether an empty assistant message stood before it.
+    pub(super) after_silence: bool,
+    /// Digest of the message as it is.
+    pub(super) strict: Digest,
+    /// The digest that it had without rules, overlays before it included.
+    pub(super) plain: Digest,
+    /// Numbers of the rules that changed what matching sees of it.
+    pub(super) touched: Vec<u16>,
 }
 
 /// What an assistant element says beyond its meaning. Two answers may mean the same; which of them
@@ -34,22 +51,6 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Of an assistant element with these calls and this reasoning.
-    pub fn new<'a>(
-        calls: impl Iterator<Item = &'a ToolCall>,
-        reasoning: impl Iterator<Item = &'a str>,
-    ) -> Self {
-        let digest = |texts: Vec<Vec<u8>>| {
-            let mut hasher = Hasher::new();
-            texts.iter().for_each(|text| add_bytes(&mut hasher, text));
-            texts.iter().any(|text| !text.is_empty()).then(|| Digest::of(&hasher))
-        };
-        Self {
-            call_ids: digest(calls.map(|call| id_core(&call.id)).collect()),
-            reasoning: digest(reasoning.map(|text| text.trim().as_bytes().to_vec()).collect()),
-        }
-    }
-
     /// How much of what `echoed` says this one confirms; what is missing there says nothing.
     pub fn confirms(&self, echoed: &Evidence) -> u32 {
         let same = |ours: Option<Digest>, theirs: Option<Digest>| {
@@ -59,91 +60,133 @@ impl Evidence {
     }
 }
 
-/// Folds messages to elements.
-pub fn fold(messages: &[Message]) -> Vec<Element> {
-    let mut elements = Vec::with_capacity(messages.len());
-    let mut calls: Vec<&ToolCall> = Vec::new();
-    let mut results = 0;
-    let mut at = 0;
-    while at < messages.len() {
-        let first_message = at;
-        let role = messages[at].role;
-        let mut evidence = Evidence::default();
-        let digest = match role {
-            Role::Assistant => {
-                let run = assistant_run(&messages[at..]);
-                at += run.len();
-                calls = run.iter().flat_map(|message| &message.tool_calls).collect();
-                results = 0;
-                let reasoning = run.iter().filter_map(|message| message.reasoning.as_deref());
-                evidence = Evidence::new(calls.iter().copied(), reasoning);
-                assistant_digest(run)
-            }
-            Role::Tool => {
-                at += 1;
-                results += 1;
-                Some(result_digest(&messages[first_message], &calls, results - 1))
-            }
-            Role::System | Role::Developer | Role::User => {
-                at += 1;
-                text_digest(&messages[first_message])
-            }
-        };
-        elements.extend(digest.map(|digest| Element { digest, role, first_message, evidence }));
+/// Digest of an answer as the agent will send it back; `None` when nothing of it will be seen
+/// there. `run` are the messages of the request that the answer continues, see
+/// [`super::Path::continued`].
+pub fn answer_digest(mode: HistoryMode, run: &[Message], reply: &Reply) -> Option<Digest> {
+    let message = reply_message(reply);
+    if mode == HistoryMode::Faithful {
+        return Some(strict_digest(&message));
     }
-    elements
+    if is_empty(&message) {
+        return None;
+    }
+    let mut whole = Run::default();
+    for part in run.iter().filter(|part| part.role == Role::Assistant) {
+        whole.push(part);
+    }
+    whole.push(&message);
+    Some(whole.digest())
 }
 
-/// Digest of an assistant element with this text and these calls; `None` when it is empty, since
-/// an empty message vanishes.
-pub fn answer_digest(content: &str, tool_calls: &[ToolCall]) -> Option<Digest> {
-    let mut message = Message::text(Role::Assistant, content);
-    message.tool_calls = tool_calls.to_vec();
-    assistant_digest(std::slice::from_ref(&message))
+/// A reply as the message that an agent keeps of it.
+pub(super) fn reply_message(reply: &Reply) -> Message {
+    Message {
+        reasoning: reply.reasoning.clone(),
+        tool_calls: reply.tool_calls.clone(),
+        ..Message::text(Role::Assistant, reply.content.as_str())
+    }
 }
 
-/// Assistant messages that follow each other, empty ones among them.
-fn assistant_run(messages: &[Message]) -> &[Message] {
-    let end = messages.iter().position(|message| message.role != Role::Assistant);
-    &messages[..end.unwrap_or(messages.len())]
+/// Whether an assistant message vanishes.
+pub(super) fn is_empty(message: &Message) -> bool {
+    message.content.trim().is_empty() && message.tool_calls.is_empty()
 }
 
-fn assistant_digest(run: &[Message]) -> Option<Digest> {
-    let mut hasher = start(Role::Assistant);
-    let joined;
-    let text = match run {
-        [only] => only.content.as_str(),
-        several => {
-            joined = several.iter().map(|message| message.content.as_str()).collect::<String>();
-            &joined
+/// Assistant messages that follow each other, digested as one while they come.
+#[derive(Default)]
+pub(super) struct Run {
+    text: Hasher,
+    any_text: bool,
+    /// White space that counts only if text follows.
+    gap: String,
+    calls: Option<Hasher>,
+    ids: Option<Hasher>,
+    any_id: bool,
+    reasoning: Option<Hasher>,
+}
+
+impl Run {
+    pub(super) fn push(&mut self, message: &Message) {
+        let text = lf(&message.content);
+        let text = if self.any_text { text.as_ref() } else { text.trim_start() };
+        let body = text.trim_end();
+        if !body.is_empty() {
+            self.text.update(self.gap.as_bytes());
+            self.text.update(body.as_bytes());
+            self.gap.clear();
+            self.any_text = true;
         }
-    };
-    let mut empty = add_text(&mut hasher, text);
-    for call in run.iter().flat_map(|message| &message.tool_calls) {
-        empty = false;
-        add_bytes(&mut hasher, call.name.as_bytes());
-        add_bytes(&mut hasher, canonical_arguments(&call.arguments).as_bytes());
+        if self.any_text {
+            self.gap.push_str(&text[body.len()..]);
+        }
+        for call in &message.tool_calls {
+            let calls = self.calls.get_or_insert_default();
+            add_bytes(calls, call.name.as_bytes());
+            add_bytes(calls, canonical_arguments(&call.arguments).as_bytes());
+            let core = id_core(&call.id);
+            self.any_id |= !core.is_empty();
+            add_bytes(self.ids.get_or_insert_default(), &core);
+        }
+        if let Some(reasoning) = message.reasoning.as_deref().map(str::trim)
+            && !reasoning.is_empty()
+        {
+            add_bytes(self.reasoning.get_or_insert_default(), reasoning.as_bytes());
+        }
     }
-    (!empty).then(|| Digest::of(&hasher))
+
+    /// Whether nothing of it is seen.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.any_text && self.calls.is_none()
+    }
+
+    /// Loose digest of all of it.
+    pub(super) fn digest(&self) -> Digest {
+        let mut hasher = start(Role::Assistant);
+        hasher.update(self.text.finalize().as_bytes());
+        if let Some(calls) = &self.calls {
+            hasher.update(calls.finalize().as_bytes());
+        }
+        Digest::of(&hasher)
+    }
+
+    pub(super) fn evidence(&self) -> Evidence {
+        Evidence {
+            call_ids: self.ids.as_ref().filter(|_| self.any_id).map(Digest::of),
+            reasoning: self.reasoning.as_ref().map(Digest::of),
+        }
+    }
 }
 
-fn text_digest(message: &Message) -> Option<Digest> {
+/// Loose digest of a message that no model wrote, read as `text`. A result counts by the place of
+/// its call.
+pub(super) fn text_digest(message: &Message, text: &str, place: Option<usize>) -> Digest {
     let mut hasher = start(message.role);
-    let empty = add_text(&mut hasher, &message.content);
-    hasher.update(&message.media_dropped.to_le_bytes());
-    (!empty || message.media_dropped > 0).then(|| Digest::of(&hasher))
-}
-
-/// A result counts by the place of its call among the calls before it; one that answers no call of
-/// theirs, by its own place among the results.
-fn result_digest(message: &Message, calls: &[&ToolCall], place: usize) -> Digest {
-    let id = message.tool_call_id.as_deref().unwrap_or_default();
-    let called = calls.iter().position(|call| same_call_id(&call.id, id));
-    let mut hasher = start(Role::Tool);
-    hasher.update(&(called.unwrap_or(place) as u64).to_le_bytes());
-    add_text(&mut hasher, &message.content);
+    if let Some(place) = place {
+        hasher.update(&(place as u64).to_le_bytes());
+    }
+    add_bytes(&mut hasher, lf(text.trim()).as_bytes());
     hasher.update(&message.media_dropped.to_le_bytes());
     Digest::of(&hasher)
+}
+
+/// Digest of what a template could see of a message.
+pub(super) fn strict_digest(message: &Message) -> Digest {
+    let mut hasher = start(message.role);
+    add_bytes(&mut hasher, message.content.as_bytes());
+    add_bytes(&mut hasher, message.reasoning.as_deref().unwrap_or_default().as_bytes());
+    for call in &message.tool_calls {
+        add_bytes(&mut hasher, call.name.as_bytes());
+        add_bytes(&mut hasher, call.arguments.as_bytes());
+    }
+    hasher.update(&message.media_dropped.to_le_bytes());
+    Digest::of(&hasher)
+}
+
+/// Place of the call that a result answers, among these calls.
+pub(super) fn place_of_call(message: &Message, calls: &[&ToolCall]) -> Option<usize> {
+    let id = message.tool_call_id.as_deref().unwrap_or_default();
+    calls.iter().position(|call| same_call_id(&call.id, id))
 }
 
 /// Agents rewrite ids to fit alphabets of their own; letters and digits survive.
@@ -157,180 +200,22 @@ fn id_core(id: &str) -> Vec<u8> {
 
 fn start(role: Role) -> Hasher {
     let mut hasher = Hasher::new();
-    add_bytes(&mut hasher, role.name().as_bytes());
+    if !planted::on(Bug::DigestWithoutRole) {
+        add_bytes(&mut hasher, role.name().as_bytes());
+    }
     hasher
 }
 
-fn add_bytes(hasher: &mut Hasher, bytes: &[u8]) {
-    hasher.update(&(bytes.len() as u64).to_le_bytes());
+pub(super) fn add_bytes(hasher: &mut Hasher, bytes: &[u8]) {
+    if !planted::on(Bug::DigestWithoutLength) {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+    }
     hasher.update(bytes);
 }
 
-/// Adds text without outer white space and with LF line ends; says whether nothing was left.
-fn add_text(hasher: &mut Hasher, text: &str) -> bool {
-    let text = text.trim();
-    if text.contains('\r') {
-        add_bytes(hasher, text.replace("\r\n", "\n").as_bytes());
-    } else {
-        add_bytes(hasher, text.as_bytes());
-    }
-    text.is_empty()
-}
-
-/// Arguments in one spelling: keys sorted, no spaces, whole numbers without fraction. Text that is
-/// not JSON stands for itself.
-fn canonical_arguments(arguments: &str) -> String {
-    match serde_json::from_str::<Value>(arguments) {
-        // A number beyond what is read exactly must not make two calls equal.
-        Ok(_) if has_long_number(arguments) => arguments.trim().to_owned(),
-        Ok(value) => {
-            let mut out = String::with_capacity(arguments.len());
-            write_canonical(&value, &mut out);
-            out
-        }
-        Err(_) if arguments.trim().is_empty() => "{}".to_owned(),
-        Err(_) => arguments.trim().to_owned(),
-    }
-}
-
-fn has_long_number(text: &str) -> bool {
-    text.as_bytes()
-        .chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
-        .any(|run| run.len() > LONG_NUMBER_DIGITS && run[0].is_ascii_digit())
-}
-
-/// Numbers of up to this many digits survive a 64-bit float.
-const LONG_NUMBER_DIGITS: usize = 15;
-
-pub(super) fn write_canonical(value: &Value, out: &mut String) {
-    match value {
-        Value::Object(map) => {
-            let mut keys: Vec<_> = map.keys().collect();
-            keys.sort_unstable();
-            out.push('{');
-            for key in keys {
-                out.push_str(&Value::from(key.as_str()).to_string());
-                out.push(':');
-                write_canonical(&map[key], out);
-                out.push(',');
-            }
-            out.push('}');
-        }
-        Value::Array(items) => {
-            out.push('[');
-            for item in items {
-                write_canonical(item, out);
-                out.push(',');
-            }
-            out.push(']');
-        }
-        Value::Number(number) => match number.as_f64() {
-            Some(float) if float.fract() == 0.0 && float.abs() < 9e15 => {
-                out.push_str(&(float as i64).to_string());
-            }
-            _ => out.push_str(&number.to_string()),
-        },
-        other => out.push_str(&other.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
-        ToolCall { id: id.into(), name: name.into(), arguments: arguments.into() }
-    }
-
-    fn assistant(content: &str, tool_calls: Vec<ToolCall>) -> Message {
-        Message { tool_calls, ..Message::text(Role::Assistant, content) }
-    }
-
-    fn result(id: &str, content: &str) -> Message {
-        Message { tool_call_id: Some(id.into()), ..Message::text(Role::Tool, content) }
-    }
-
-    fn digests(messages: &[Message]) -> Vec<Digest> {
-        fold(messages).into_iter().map(|element| element.digest).collect()
-    }
-
-    fn same(left: &[Message], right: &[Message]) {
-        assert_eq!(digests(left), digests(right), "{left:?}\n{right:?}");
-    }
-
-    fn differ(left: &[Message], right: &[Message]) {
-        assert_ne!(digests(left), digests(right), "{left:?}\n{right:?}");
-    }
-
-    #[test]
-    fn what_does_not_count() {
-        let user = |text: &str| Message::text(Role::User, text);
-        same(&[user("a\r\nb ")], &[user("\na\nb")]);
-        same(&[user("a"), user("  ")], &[user("a")]);
-        same(&[assistant("a", vec![]), assistant("b", vec![])], &[assistant("ab", vec![])]);
-        let thinking = Message { reasoning: Some("hm".into()), ..assistant("a", vec![]) };
-        same(&[thinking], &[assistant("a", vec![])]);
-        same(
-            &[assistant("", vec![call("1", "f", r#"{"a": 1.0, "b": [true]}"#)])],
-            &[assistant(" ", vec![call("2", "f", r#"{"b":[true],"a":1}"#)])],
-        );
-        same(
-            &[assistant("", vec![call("1", "f", "")])],
-            &[assistant("", vec![call("1", "f", "{}")])],
-        );
-    }
-
-    #[test]
-    fn what_counts() {
-        let user = |text: &str| Message::text(Role::User, text);
-        differ(&[user("a b")], &[user("a  b")]);
-        differ(&[user("a")], &[Message::text(Role::System, "a")]);
-        differ(&[assistant("a", vec![])], &[assistant("a", vec![call("1", "f", "{}")])]);
-        differ(
-            &[assistant("", vec![call("1", "f", r#"{"a":1}"#)])],
-            &[assistant("", vec![call("1", "f", r#"{"a":"1"}"#)])],
-        );
-        differ(&[user("ab"), user("c")], &[user("a"), user("bc")]);
-    }
-
-    #[test]
-    fn results_count_by_the_place_of_their_call() {
-        let calls = || assistant("", vec![call("call_1", "f", "{}"), call("call-2", "g", "{}")]);
-        same(
-            &[calls(), result("call_1", "x"), result("call_2", "y")],
-            &[calls(), result("call1", "x"), result("call-2", "y")],
-        );
-        differ(
-            &[calls(), result("call_1", "x"), result("call_2", "y")],
-            &[calls(), result("call_2", "x"), result("call_1", "y")],
-        );
-        same(&[result("lost", "x")], &[result("gone", "x")]);
-    }
-
-    #[test]
-    fn an_answer_is_found_again_when_it_comes_back() {
-        let calls = vec![call("rg1", "bash", r#"{"command":"ls"}"#)];
-        let back = assistant("look\n", vec![call("other", "bash", r#"{ "command": "ls" }"#)]);
-        assert_eq!(answer_digest("look", &calls), Some(digests(&[back])[0]));
-        assert_eq!(answer_digest(" ", &[]), None);
-    }
-
-    #[test]
-    fn long_numbers_are_compared_digit_by_digit() {
-        let with = |n: &str| assistant("", vec![call("1", "f", &format!(r#"{{"n":{n}}}"#))]);
-        differ(&[with("12345678901234567890123")], &[with("12345678901234567890124")]);
-        same(&[with("12345678901234567890123")], &[with("12345678901234567890123")]);
-    }
-
-    #[test]
-    fn an_element_knows_its_first_message() {
-        let messages = [
-            Message::text(Role::User, "q"),
-            assistant("", vec![]),
-            assistant("a", vec![]),
-            Message::text(Role::User, "r"),
-        ];
-        let firsts: Vec<_> = fold(&messages).iter().map(|element| element.first_message).collect();
-        assert_eq!(firsts, [0, 1, 3]);
+fn lf(text: &str) -> std::borrow::Cow<'_, str> {
+    match text.contains('\r') {
+        true => text.replace("\r\n", "\n").into(),
+        false => text.into(),
     }
 }

@@ -1,10 +1,13 @@
 //! A request as a path: what its tree hangs from, and the chain of its elements.
 
+use std::ops::Range;
+
 use blake3::Hasher;
 use serde_json::{Map, Value};
 
-use super::element::write_canonical;
-use super::{Digest, Element, fold};
+use super::canonical::write_canonical;
+use super::fold::{Conversation, Overlay, fold};
+use super::{Digest, Element};
 use crate::record::HistoryMode;
 use crate::rules::RuleSet;
 use crate::turn::{Message, Role, Tool};
@@ -30,7 +33,7 @@ pub struct Habits<'a> {
 }
 
 /// A request, digested.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Path {
     /// Digest of the [`Root`] and the leading instructions.
     pub root: Digest,
@@ -38,22 +41,73 @@ pub struct Path {
     pub elements: Vec<Element>,
     /// `chains[i]` stands for the root and the first `i` elements.
     chains: Vec<Digest>,
+    /// The same, of how the agent wrote it: texts, order, overlays.
+    copies: Vec<Digest>,
+    pub(super) leading: Leading,
+    overlays: Vec<Overlay>,
+    /// First overlay message behind the last element.
+    tail: Option<usize>,
+    pub(super) mode: HistoryMode,
+    pub(super) rules: RuleSet,
+}
+
+/// The instructions that a conversation begins with.
+#[derive(Clone, Debug)]
+pub(super) struct Leading {
+    /// Messages that they take up.
+    pub(super) messages: usize,
+    pub(super) strict: Digest,
+    pub(super) plain: Digest,
+    pub(super) touched: Vec<u16>,
+}
+
+impl Leading {
+    /// Of the elements at the head of a request; they are taken out.
+    pub(super) fn split(elements: &mut Vec<Element>) -> (Self, Vec<Element>) {
+        let count = elements.iter().take_while(|element| instructs(element.role)).count();
+        let rest = elements.split_off(count);
+        let start = Digest::of(&Hasher::new());
+        let chain = |part: fn(&Element) -> Digest| {
+            elements.iter().fold(start, |chain, element| extend(chain, part(element)))
+        };
+        let leading = Self {
+            messages: elements.last().map_or(0, |last| last.message + 1),
+            strict: chain(|element| element.strict),
+            plain: chain(|element| element.plain),
+            touched: elements.iter().flat_map(|element| element.touched.clone()).collect(),
+        };
+        (leading, rest)
+    }
 }
 
 impl Path {
     /// Digests a request.
-    pub fn new(root: Root<'_>, messages: &[Message], _habits: Habits<'_>) -> Self {
-        let mut elements = fold(messages);
-        let leading = elements.iter().take_while(|element| instructs(element.role)).count();
-        let rest = elements.split_off(leading);
-        let root = root_digest(root, &elements);
-        let mut chains = Vec::with_capacity(rest.len() + 1);
-        chains.push(root);
-        chains.extend(rest.iter().scan(root, |chain, element| {
-            *chain = extend(*chain, element.digest);
+    pub fn new(root: Root<'_>, messages: &[Message], habits: Habits<'_>) -> Self {
+        let messages: Vec<&Message> = messages.iter().collect();
+        let last = messages.len().saturating_sub(1);
+        let conversation = Conversation { messages: &messages, from_start: true, last };
+        let mut folded = fold(&conversation, habits);
+        let (leading, elements) = Leading::split(&mut folded.elements);
+        for overlay in &mut folded.overlays {
+            overlay.elements = overlay.elements.saturating_sub(folded.elements.len());
+        }
+        let root = root_digest(root, &folded.elements);
+        let copies = elements.iter().scan(leading.strict, |chain, element| {
+            *chain = extend(extend(*chain, element.strict), element.plain);
             Some(*chain)
-        }));
-        Self { root, elements: rest, chains }
+        });
+        let copies = std::iter::once(leading.strict).chain(copies).collect();
+        Self {
+            root,
+            chains: chains(root, &elements),
+            copies,
+            elements,
+            leading,
+            overlays: folded.overlays,
+            tail: folded.tail,
+            mode: habits.mode,
+            rules: habits.rules.clone(),
+        }
     }
 
     /// The chain that stands for the first `count` elements.
@@ -63,8 +117,73 @@ impl Path {
 
     /// Index of the first message behind the first `count` elements, given how many there are.
     pub fn first_message(&self, count: usize, messages: usize) -> usize {
-        self.elements.get(count).map_or(messages, |element| element.first_message)
+        let next = self.elements.get(count).map(|element| element.first_message);
+        next.or(self.tail).unwrap_or(messages)
     }
+
+    /// Texts of the messages from this one on that an `overlay` rule took out of the chain. They are
+    /// shown to the model.
+    pub fn overlay_texts(&self, from_message: usize) -> impl Iterator<Item = &str> {
+        let behind = self.overlays.iter().filter(move |overlay| overlay.message >= from_message);
+        behind.map(|overlay| overlay.text.as_str())
+    }
+
+    /// The messages of the assistant that the request ends in, where it does: an answer continues
+    /// them. What stands between them counts as nothing.
+    pub fn continued(&self) -> Range<usize> {
+        match self.elements.last() {
+            Some(last) if last.role == Role::Assistant => {
+                self.elements[self.run_start(self.elements.len() - 1)].message..last.message + 1
+            }
+            _ => 0..0,
+        }
+    }
+
+    /// Index of the first element of the run that an element belongs to.
+    pub(super) fn run_start(&self, element: usize) -> usize {
+        (0..=element).rev().find(|at| !self.elements[*at].continues).unwrap_or(0)
+    }
+
+    /// Digest of the agent's own copy of the first `count` elements.
+    pub(super) fn copy(&self, count: usize) -> Digest {
+        self.copies[count]
+    }
+
+    /// Digest of the overlays behind the first `count` elements.
+    pub(super) fn overlaid(&self, count: usize) -> Digest {
+        let from = self.overlays.iter().filter(|overlay| overlay.elements >= count);
+        overlay_digest(from.map(|overlay| (overlay.elements - count, overlay.text.as_str())))
+    }
+
+    pub(super) fn habits(&self) -> Habits<'_> {
+        Habits { mode: self.mode, rules: &self.rules }
+    }
+}
+
+/// Digest of overlays, each with the number of elements before it.
+pub(super) fn overlay_digest<'t>(overlays: impl Iterator<Item = (usize, &'t str)>) -> Digest {
+    let mut hasher = Hasher::new();
+    for (elements, text) in overlays {
+        hasher.update(&(elements as u64).to_le_bytes());
+        hasher.update(blake3::hash(text.as_bytes()).as_bytes());
+    }
+    Digest::of(&hasher)
+}
+
+/// Chains before and after each of these elements. An assistant message that continues a run counts
+/// with all of the run, behind what is before it.
+pub(super) fn chains(start: Digest, elements: &[Element]) -> Vec<Digest> {
+    let mut chains = Vec::with_capacity(elements.len() + 1);
+    let (mut chain, mut before) = (start, start);
+    chains.push(chain);
+    for element in elements {
+        if !element.continues {
+            before = chain;
+        }
+        chain = extend(before, element.digest);
+        chains.push(chain);
+    }
+    chains
 }
 
 /// The chain that is one element longer.

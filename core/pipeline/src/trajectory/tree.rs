@@ -1,13 +1,16 @@
 //! The message layer over the token layer: which turn a request continues.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
-use super::path::extend;
+use super::difference::{Difference, Known, Shrunk};
+use super::matching::Matching;
+use super::steps::{Steps, Waiting};
 use super::tokens::{EdgeIndex, TokenTree};
-use super::{Digest, Evidence, Path, Reader};
+use super::{Digest, Path, Reader};
 use crate::id::{TokenId, TurnIndex};
 use crate::record::TurnRecord;
-use crate::turn::{Message, Role};
+use crate::turn::Message;
 
 /// Where a request joins the trajectory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -43,26 +46,14 @@ pub enum TreeError {
 }
 
 #[derive(Debug)]
-struct Node {
+pub(super) struct Node {
     parent: Option<TurnIndex>,
     prompt: EdgeIndex,
-    sampled: EdgeIndex,
-    /// Chain after the answer.
-    chain: Digest,
-    evidence: Evidence,
+    pub(super) sampled: EdgeIndex,
     reasoning_open: bool,
-    children: u32,
+    pub(super) children: u32,
     /// Whether the agent got the whole answer.
-    delivered: bool,
-}
-
-/// What is known of one chain of elements.
-#[derive(Debug, Default)]
-struct Point {
-    /// Turns whose prompt ends here.
-    prompts: Vec<TurnIndex>,
-    /// Turns whose answer ends here.
-    answers: Vec<TurnIndex>,
+    pub(super) delivered: bool,
 }
 
 /// The token tree of a session.
@@ -71,7 +62,14 @@ pub struct Trajectory {
     tokens: TokenTree,
     roots: HashMap<Digest, EdgeIndex>,
     nodes: Vec<Node>,
-    points: HashMap<Digest, Point>,
+    /// Filled, and kept up, while requests are matched.
+    layer: RefCell<Layer>,
+}
+
+#[derive(Debug, Default)]
+struct Layer {
+    steps: Steps,
+    known: Known,
 }
 
 impl Trajectory {
@@ -81,27 +79,46 @@ impl Trajectory {
     /// that ends in between falls back to the last answer before it.
     ///
     /// `messages` are those that `path` was made of.
-    pub fn resume(&self, path: &Path, _messages: &[Message], _reader: &dyn Reader) -> Resume {
-        let all = path.elements.len();
-        let prompts = self.points.get(&path.chain(all)).map_or(&[][..], |point| &point.prompts);
-        let (parent, matched) = (0..=all)
-            .rev()
-            .find_map(|matched| {
-                let point = self.points.get(&path.chain(matched))?;
-                // An empty answer vanishes from what agents send back, so a request that ends where
-                // such a turn ended is that prompt again, not its continuation.
-                // And nothing of the model's stands between two results of the same calls.
-                let next = path.elements.get(matched).map(|element| element.role);
-                let silent_ends = matches!(next, None | Some(Role::Tool));
-                let skip = |turn: &&TurnIndex| silent_ends && point.prompts.contains(turn);
-                let answers: Vec<_> =
-                    point.answers.iter().filter(|turn| !skip(turn)).copied().collect();
-                let echoed = matched.checked_sub(1).map(|last| path.elements[last].evidence);
-                Some((Some(self.choose(&answers, echoed.unwrap_or_default())?), matched))
-            })
-            .unwrap_or((None, 0));
-        let same_prompt = prompts.iter().copied().find(|turn| self.parent(*turn) == parent);
-        Resume { parent, matched, same_prompt, ..Resume::default() }
+    pub fn resume(&self, path: &Path, messages: &[Message], reader: &dyn Reader) -> Resume {
+        let Layer { steps, known } = &mut *self.layer.borrow_mut();
+        steps.catch_up(path.habits());
+        let mut limit = path.elements.len();
+        let (found, difference) = loop {
+            let (nodes, tokens) = (self.nodes.as_slice(), &self.tokens);
+            let matching = Matching { steps, nodes, tokens, path, messages, reader, limit };
+            let Some(found) = matching.find() else { break (None, Difference::default()) };
+            match matching.difference(found, known) {
+                Ok(difference) => break (Some(found), difference),
+                Err(Shrunk(element)) => limit = element,
+            }
+        };
+        let parent = found.map(|found| found.turn);
+        let matched = found.map_or(0, |found| found.matched);
+        let own = path.chain(matched);
+        let stored = parent.and_then(|parent| steps.place(parent)).map(|place| place.chain);
+        Resume {
+            parent,
+            matched,
+            same_prompt: self.same_prompt(steps, path, parent, matched),
+            joined: stored.filter(|stored| *stored != own).map(|_| own),
+            rules: difference.rules,
+            context_diff_tokens: difference.tokens,
+        }
+    }
+
+    fn same_prompt(
+        &self,
+        steps: &Steps,
+        path: &Path,
+        parent: Option<TurnIndex>,
+        matched: usize,
+    ) -> Option<TurnIndex> {
+        let point = steps.point(path.chain(path.elements.len()))?;
+        let overlaid = path.overlaid(matched);
+        point.prompts.iter().copied().find(|turn| {
+            let shown = steps.place(*turn).map(|place| place.overlaid);
+            self.parent(*turn) == parent && shown == Some(overlaid)
+        })
     }
 
     /// Takes over a recorded turn.
@@ -110,34 +127,24 @@ impl Trajectory {
         if record.turn.0 != index {
             return Err(TreeError::OutOfOrder { found: record.turn.0, expected: index });
         }
-        let (base, mut chain) = match record.parent {
-            None => (self.root(record.root), record.root),
+        let base = match record.parent {
+            None => self.root(record.root),
             Some(parent) => {
                 let node = self
                     .nodes
                     .get_mut(parent.0 as usize)
                     .ok_or(TreeError::NoParent(record.turn.0))?;
                 node.children += 1;
-                (node.sampled, node.chain)
+                node.sampled
             }
         };
-        for element in &record.elements {
-            chain = extend(chain, *element);
-        }
         let prompt = self.tokens.add_context(base, &record.stretch);
         let sampled = self.tokens.add_sampled(prompt, record.ids.clone());
-        self.points.entry(chain).or_default().prompts.push(record.turn);
-        let chain = record.answer.map_or(chain, |answer| extend(chain, answer));
-        self.points.entry(chain).or_default().answers.push(record.turn);
+        self.layer.get_mut().steps.wait(Waiting::new(record));
         self.nodes.push(Node {
             parent: record.parent,
             prompt,
             sampled,
-            chain,
-            evidence: Evidence::new(
-                record.reply.tool_calls.iter(),
-                record.reply.reasoning.as_deref().into_iter(),
-            ),
             reasoning_open: record.reasoning_open,
             children: 0,
             delivered: true,
@@ -194,17 +201,6 @@ impl Trajectory {
         self.tokens.stored()
     }
 
-    /// Among answers that mean the same: the one whose call ids and reasoning the agent echoes; then
-    /// one that nothing continues yet; then the newest. So agents that got the same answer stay apart.
-    fn choose(&self, answers: &[TurnIndex], echoed: Evidence) -> Option<TurnIndex> {
-        answers.iter().copied().max_by_key(|turn| {
-            let (confirmed, unextended) = self
-                .node(*turn)
-                .map_or((0, false), |node| (node.evidence.confirms(&echoed), node.children == 0));
-            (confirmed, unextended, *turn)
-        })
-    }
-
     fn root(&mut self, root: Digest) -> EdgeIndex {
         let tokens = &mut self.tokens;
         *self.roots.entry(root).or_insert_with(|| tokens.add_root())
@@ -214,6 +210,3 @@ impl Trajectory {
         self.nodes.get(turn.0 as usize)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -6,8 +6,10 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::*;
-use crate::render::ControlText;
+use crate::id::TokenId;
+use crate::parse::fake::Fake;
+use crate::parse::{End, Parsed, Setting, machine};
+use crate::render::{Family, Markers};
 
 const WORDS: [&str; 14] = [
     "<think>",
@@ -27,70 +29,19 @@ const WORDS: [&str; 14] = [
 ];
 const ADDED: usize = 8;
 
-struct Fake;
+static FAKE: LazyLock<Fake> = LazyLock::new(|| Fake::new(&WORDS[..ADDED], &WORDS[ADDED..]));
+static MARKERS: LazyLock<Markers> = LazyLock::new(|| FAKE.markers("<|im_end|>"));
 
-impl Tokenizer for Fake {
-    fn encode(&self, _: &str, _: ControlText, _: &mut Vec<TokenId>) -> Result<(), String> {
-        Err("not needed here".to_owned())
-    }
-
-    fn bytes_of(&self, id: TokenId) -> Option<&[u8]> {
-        static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| (0..=255).collect());
-        let id = id as usize;
-        match id.checked_sub(256) {
-            None => Some(&BYTES[id..=id]),
-            Some(word) => WORDS.get(word).map(|word| word.as_bytes()),
-        }
-    }
-
-    fn added(&self, text: &str) -> Option<TokenId> {
-        WORDS[..ADDED].iter().position(|word| *word == text).map(|at| 256 + at as u32)
-    }
-
-    fn size(&self) -> u32 {
-        256 + WORDS.len() as u32
-    }
-}
-
-static MARKERS: LazyLock<Markers> = LazyLock::new(|| Markers {
-    close: 261,
-    think_open: Some(256),
-    think_close: Some(257),
-    call_open: Some(258),
-    call_close: Some(259),
-});
-
-/// Ids of a text: added tokens as such unless `~` before them has them spelled out, the rest by bytes
-/// or, if `long`, by words where they fit.
+/// Ids of a text: the rest of it by bytes or, if `long`, by words where they fit.
 fn ids(text: &[u8], long: bool) -> Vec<TokenId> {
-    let mut ids = Vec::new();
-    let mut rest = text;
-    while let Some(&byte) = rest.first() {
-        if byte == b'~' {
-            ids.push(u32::from(rest[1]));
-            rest = &rest[2..];
-            continue;
-        }
-        let words = if long { &WORDS[..] } else { &WORDS[..ADDED] };
-        match words.iter().position(|word| rest.starts_with(word.as_bytes())) {
-            Some(at) => {
-                ids.push(256 + at as u32);
-                rest = &rest[WORDS[at].len()..];
-            }
-            None => {
-                ids.push(u32::from(byte));
-                rest = &rest[1..];
-            }
-        }
-    }
-    ids
+    if long { FAKE.words(text) } else { FAKE.bytes(text) }
 }
 
 fn run(prompt: &[TokenId], ids: &[TokenId], stop: Option<&str>) -> Parsed {
     let tools = [json!({"type": "function", "function": {"name": "f"}})];
     let setting =
-        Setting { markers: &MARKERS, tokenizer: &Fake, prompt_tail: prompt, tools: &tools };
-    let mut machine = Box::new(Qwen3::new(setting));
+        Setting { markers: &MARKERS, tokenizer: &*FAKE, prompt_tail: prompt, tools: &tools };
+    let mut machine = machine(Family::Qwen3, setting);
     ids.iter().for_each(|&id| machine.push(id));
     machine.finish(&End { stop_text: stop, call_seed: "seed" })
 }

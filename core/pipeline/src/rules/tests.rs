@@ -1,0 +1,120 @@
+//! Rules: which of them hold in a session, and what they do to messages.
+
+use super::*;
+use crate::turn::Message;
+
+fn rule(name: &str, action: Action, pattern: &str) -> Rule {
+    Rule {
+        name: name.into(),
+        action,
+        agents: Vec::new(),
+        role: None,
+        place: Place::Any,
+        pattern: (!pattern.is_empty()).then(|| pattern.into()),
+        whole: false,
+        results_order: false,
+    }
+}
+
+fn names(rules: &RuleSet) -> Vec<&str> {
+    rules.rules().map(|(_, rule)| rule.name()).collect()
+}
+
+const ANY: Spot = Spot { leading: false, last: false };
+
+#[test]
+fn shipped_rules_are_sound_and_each_agent_has_its_own() {
+    let all = RuleSet::for_session(None, &[], &[]).unwrap();
+    assert!(names(&all).contains(&"masked") && names(&all).contains(&"claude-code-attribution"));
+    assert!(!names(&all).contains(&"claude-code-reminders"));
+    let claude = RuleSet::for_session(Some("Claude-Code"), &[], &[]).unwrap();
+    assert!(names(&claude).contains(&"claude-code-reminders"));
+}
+
+#[test]
+fn the_nearer_rule_counts_and_off_takes_out() {
+    let session = [rule("masked", Action::Masked, "XX"), rule("date-line", Action::Off, "")];
+    let node = [rule("masked", Action::Masked, "YY"), rule("own", Action::Same, "a+")];
+    let set = RuleSet::for_session(None, &node, &session).unwrap();
+    let masked: Vec<_> = set.rules().filter(|(_, rule)| rule.name() == "masked").collect();
+    assert_eq!(masked.len(), 1);
+    assert_eq!(masked[0].1.pattern.as_ref().map(regex::Regex::as_str), Some("XX"));
+    assert!(!names(&set).contains(&"date-line") && names(&set).contains(&"own"));
+    let off = [rule("partial-answer", Action::Off, "")];
+    assert!(!RuleSet::for_session(None, &[], &off).unwrap().built_in("partial-answer"));
+}
+
+#[test]
+fn errors_say_which_rule_and_what_to_do() {
+    let error = |rules: &[Rule]| RuleSet::for_session(None, rules, &[]).unwrap_err().to_string();
+    let bad = error(&[rule("mine", Action::Same, "(unclosed")]);
+    assert!(bad.contains("\"mine\"") && bad.contains("unclosed group"), "{bad}");
+    assert!(bad.contains("mend it"), "{bad}");
+    assert!(error(&[rule("x", Action::Strip, "")]).contains("needs a pattern"));
+    assert!(error(&[rule("x", Action::Overlay, "")]).contains("a place"));
+    assert!(error(&[rule("x", Action::Same, "")]).contains("results_order"));
+    assert!(error(&[rule("typo", Action::Off, "")]).contains("there are: masked"));
+    assert!(error(&[rule("x", Action::Same, "a"), rule("x", Action::Same, "b")]).contains("twice"));
+    let unknown = serde_json::from_str::<Rule>(r#"{"name":"x","action":"same","patern":"a"}"#);
+    assert!(unknown.unwrap_err().to_string().contains("patern"));
+}
+
+#[test]
+fn a20_the_billing_line_is_gone_from_the_instructions_only() {
+    let set = RuleSet::for_session(None, &[], &[]).unwrap();
+    let line = "x-anthropic-billing-header: cc_version=9.9; cch=aa111;";
+    let mut messages = vec![
+        Message::text(Role::System, line),
+        Message::text(Role::System, format!("{line}\nRules")),
+        Message::text(Role::User, line),
+    ];
+    assert_eq!(set.strip(&mut messages), 2);
+    let texts: Vec<_> = messages.iter().map(|message| message.content.as_str()).collect();
+    assert_eq!(texts, ["Rules", line]);
+}
+
+#[test]
+fn readings_know_overlays_and_equal_spans() {
+    let set = RuleSet::for_session(Some("claude-code"), &[], &[]).unwrap();
+    let text = "a\n<system-reminder>b</system-reminder>\nc <total_tokens>5 left</total_tokens>";
+    let message = Message::text(Role::Tool, text);
+    let reading = set.read(&message, ANY);
+    assert_eq!(reading.text, "a\nc \0claude-code-tokens-left\0");
+    assert_eq!(reading.overlays, ["<system-reminder>b</system-reminder>\n"]);
+    assert_eq!(reading.touched.len(), 2);
+    let said = Message::text(Role::Assistant, text);
+    assert_eq!(set.read(&said, ANY).text, text);
+}
+
+#[test]
+fn a_whole_message_can_be_an_overlay_where_it_stands_last() {
+    let last = Rule {
+        place: Place::Last,
+        role: Some(Role::User),
+        ..rule("transient", Action::Overlay, "")
+    };
+    let set = RuleSet::for_session(None, &[], &[last]).unwrap();
+    let message = Message::text(Role::User, "now: 12");
+    let reading = set.read(&message, Spot { leading: false, last: true });
+    assert_eq!((reading.text.as_ref(), reading.overlays), ("", vec!["now: 12"]));
+    assert_eq!(set.read(&message, ANY).text, "now: 12");
+}
+
+#[test]
+fn date_lines_count_as_equal_in_instructions() {
+    let set = RuleSet::for_session(None, &[], &[]).unwrap();
+    let read = |text: &str| {
+        let message = Message::text(Role::System, text);
+        set.read(&message, Spot { leading: true, last: false }).text.into_owned()
+    };
+    for [one, other] in [
+        ["Today's date: 2026-11-28", "Today's date: 2026-11-29"],
+        ["Conversation started: Friday, November 27, 2026", "Conversation started: Monday, May 4"],
+        ["  Today's date: Sat Nov 28 2026", "  Today's date: Sun Nov 29 2026"],
+        ["Today is Saturday.", "Today is Sunday."],
+    ] {
+        let (one, other) = (format!("Be good.\n{one}\nEnd."), format!("Be good.\n{other}\nEnd."));
+        assert_eq!(read(&one), read(&other));
+    }
+    assert_eq!(read("Use dates like 12."), "Use dates like 12.");
+}

@@ -1,0 +1,299 @@
+//! The message layer: every message that was part of a prompt or an answer, once, below what came
+//! before it; and which chains of digests lead there.
+//!
+//! Records are threaded in when a request is matched, not when they are taken over: only then it is
+//! known what counts as equal, and a session that is loaded and only read pays nothing.
+
+use std::collections::HashMap;
+
+use super::element::reply_message;
+use super::fold::{Conversation, fold};
+use super::path::{Leading, extend, overlay_digest};
+use super::{Digest, Element, Evidence, Habits};
+use crate::id::TurnIndex;
+use crate::record::TurnRecord;
+use crate::turn::{Message, Role};
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct StepIndex(u32);
+
+/// One message below another.
+#[derive(Debug)]
+pub(super) struct Step {
+    /// `None` for a root, which stands for the leading instructions.
+    pub(super) parent: Option<StepIndex>,
+    /// As it was sent, or sampled. Of a root: the leading instructions, joined.
+    pub(super) message: Message,
+    pub(super) continues: bool,
+    pub(super) digest: Digest,
+    pub(super) strict: Digest,
+    pub(super) plain: Digest,
+    pub(super) touched: Vec<u16>,
+    /// The chain after it, and before the run that it is part of.
+    chain: Digest,
+    before: Digest,
+    pub(super) children: Vec<StepIndex>,
+    /// Turns whose answer ends here.
+    pub(super) answers: Vec<TurnIndex>,
+}
+
+/// What is known of one chain.
+#[derive(Debug, Default)]
+pub(super) struct Point {
+    /// Turns whose prompt ends here.
+    pub(super) prompts: Vec<TurnIndex>,
+    /// Turns whose answer ends here.
+    pub(super) answers: Vec<TurnIndex>,
+    pub(super) steps: Vec<StepIndex>,
+}
+
+/// Where a turn ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) step: StepIndex,
+    pub(super) chain: Digest,
+    /// The chain that its prompt ended with.
+    pub(super) prompt: Digest,
+    /// Nothing of its answer is seen in what the agent sends back.
+    pub(super) silent: bool,
+    pub(super) evidence: Evidence,
+    /// Digest of the overlays of its stretch.
+    pub(super) overlaid: Digest,
+}
+
+/// What threading takes of a record.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    turn: TurnIndex,
+    parent: Option<TurnIndex>,
+    root: Digest,
+    joined: Option<Digest>,
+    elements: Vec<Digest>,
+    answer: Option<Digest>,
+    messages: Vec<Message>,
+    reply: Message,
+}
+
+impl Waiting {
+    pub(super) fn new(record: &TurnRecord) -> Self {
+        Self {
+            turn: record.turn,
+            parent: record.parent,
+            root: record.root,
+            joined: record.joined,
+            elements: record.elements.clone(),
+            answer: record.answer,
+            messages: record.messages.clone(),
+            reply: reply_message(&record.reply),
+        }
+    }
+}
+
+/// The message layer of a trajectory.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    steps: Vec<Step>,
+    /// Children by what they are, so that nothing is held twice.
+    index: HashMap<(Option<StepIndex>, Digest), StepIndex>,
+    points: HashMap<Digest, Point>,
+    /// By turn.
+    places: Vec<Place>,
+    waiting: Vec<Waiting>,
+}
+
+impl Steps {
+    pub(super) fn wait(&mut self, waiting: Waiting) {
+        self.waiting.push(waiting);
+    }
+
+    /// Threads what waits.
+    pub(super) fn catch_up(&mut self, habits: Habits<'_>) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.thread(waiting, habits);
+        }
+    }
+
+    pub(super) fn step(&self, step: StepIndex) -> &Step {
+        &self.steps[step.0 as usize]
+    }
+
+    pub(super) fn point(&self, chain: Digest) -> Option<&Point> {
+        self.points.get(&chain)
+    }
+
+    pub(super) fn place(&self, turn: TurnIndex) -> Option<&Place> {
+        self.places.get(turn.0 as usize)
+    }
+
+    /// The steps of the run of assistant messages that ends in this one; it alone where none does.
+    pub(super) fn run(&self, step: StepIndex) -> Vec<StepIndex> {
+        let mut run = vec![step];
+        let mut at = step;
+        while self.step(at).continues
+            && let Some(parent) = self.step(at).parent
+        {
+            run.push(parent);
+            at = parent;
+        }
+        run.reverse();
+        run
+    }
+
+    fn thread(&mut self, waiting: Waiting, habits: Habits<'_>) {
+        let parent = waiting.parent.and_then(|parent| self.place(parent)).copied();
+        // An answer that is gone on from in the same breath: its run is read along.
+        let seed: Vec<Message> = match parent {
+            Some(place) if self.step(place.step).message.role == Role::Assistant => {
+                let run = self.run(place.step).into_iter();
+                run.map(|step| self.step(step).message.clone()).collect()
+            }
+            _ => Vec::new(),
+        };
+        let messages: Vec<&Message> = seed.iter().chain(&waiting.messages).collect();
+        let last = messages.len().saturating_sub(1);
+        let reply_at = messages.len();
+        let messages: Vec<&Message> = messages.into_iter().chain([&waiting.reply]).collect();
+        let conversation = Conversation { messages: &messages, from_start: parent.is_none(), last };
+        let mut folded = fold(&conversation, habits);
+        let seeded = folded.elements.iter().filter(|e| e.message < seed.len()).count();
+        folded.elements.drain(..seeded);
+        let overlays = folded
+            .overlays
+            .iter()
+            .map(|overlay| (overlay.elements.saturating_sub(seeded), overlay.text.as_str()));
+        let (mut at, mut chain, elements);
+        let overlaid;
+        match parent {
+            Some(place) => {
+                (at, chain, elements) = (place.step, place.chain, folded.elements);
+                overlaid = overlay_digest(overlays);
+            }
+            None => {
+                let (leading, rest) = Leading::split(&mut folded.elements);
+                let count = folded.elements.len();
+                overlaid =
+                    overlay_digest(overlays.map(|(at, text)| (at.saturating_sub(count), text)));
+                chain = waiting.root;
+                at = self.root(chain, &leading, &messages);
+                elements = rest;
+            }
+        }
+        let mut own = waiting.joined;
+        if let (Some(own), Some(parent)) = (own, waiting.parent) {
+            let point = self.points.entry(own).or_default();
+            if !point.answers.contains(&parent) {
+                point.answers.push(parent);
+                point.steps.push(at);
+            }
+        }
+        let counted = elements.iter().filter(|e| e.message != reply_at).count();
+        let as_recorded = counted == waiting.elements.len();
+        let mut prompt = chain;
+        let mut evidence = None;
+        for (place, mut element) in elements.into_iter().enumerate() {
+            let is_reply = element.message == reply_at;
+            let recorded = match is_reply {
+                true => waiting.answer,
+                false => waiting.elements.get(place).copied(),
+            };
+            element.digest = recorded.filter(|_| as_recorded).unwrap_or(element.digest);
+            if is_reply {
+                prompt = chain;
+                self.add_prompt(waiting.turn, [Some(chain), own]);
+                evidence = Some(element.evidence);
+            }
+            own = own.map(|own| extend(own, element.digest));
+            at = self.add(at, &element, messages[element.message]);
+            chain = self.step(at).chain;
+            if let Some(own) = own {
+                let point = self.points.entry(own).or_default();
+                if !point.steps.contains(&at) {
+                    point.steps.push(at);
+                }
+            }
+        }
+        if evidence.is_none() {
+            prompt = chain;
+            self.add_prompt(waiting.turn, [Some(chain), own]);
+        }
+        for chain in [Some(chain), own].into_iter().flatten() {
+            let point = self.points.entry(chain).or_default();
+            if !point.answers.contains(&waiting.turn) {
+                point.answers.push(waiting.turn);
+            }
+        }
+        self.steps[at.0 as usize].answers.push(waiting.turn);
+        let silent = evidence.is_none();
+        let evidence = evidence.unwrap_or_default();
+        self.places.push(Place { step: at, chain, prompt, silent, evidence, overlaid });
+    }
+
+    fn add_prompt(&mut self, turn: TurnIndex, chains: [Option<Digest>; 2]) {
+        for chain in chains.into_iter().flatten() {
+            let point = self.points.entry(chain).or_default();
+            if !point.prompts.contains(&turn) {
+                point.prompts.push(turn);
+            }
+        }
+    }
+
+    fn root(&mut self, chain: Digest, leading: &Leading, messages: &[&Message]) -> StepIndex {
+        let key = (None, extend(chain, leading.strict));
+        if let Some(step) = self.index.get(&key) {
+            return *step;
+        }
+        let texts: Vec<&str> =
+            messages[..leading.messages].iter().map(|message| message.content.as_str()).collect();
+        self.push(
+            key,
+            Step {
+                parent: None,
+                message: Message::text(Role::System, texts.join("\n")),
+                continues: false,
+                digest: chain,
+                strict: leading.strict,
+                plain: leading.plain,
+                touched: leading.touched.clone(),
+                chain,
+                before: chain,
+                children: Vec::new(),
+                answers: Vec::new(),
+            },
+        )
+    }
+
+    fn add(&mut self, parent: StepIndex, element: &Element, message: &Message) -> StepIndex {
+        let key = (Some(parent), extend(element.strict, extend(element.digest, element.plain)));
+        if let Some(step) = self.index.get(&key) {
+            return *step;
+        }
+        let above = self.step(parent);
+        let before = if element.continues { above.before } else { above.chain };
+        let step = self.push(
+            key,
+            Step {
+                parent: Some(parent),
+                message: message.clone(),
+                continues: element.continues,
+                digest: element.digest,
+                strict: element.strict,
+                plain: element.plain,
+                touched: element.touched.clone(),
+                chain: extend(before, element.digest),
+                before,
+                children: Vec::new(),
+                answers: Vec::new(),
+            },
+        );
+        self.steps[parent.0 as usize].children.push(step);
+        step
+    }
+
+    fn push(&mut self, key: (Option<StepIndex>, Digest), step: Step) -> StepIndex {
+        let index = StepIndex(self.steps.len() as u32);
+        self.points.entry(step.chain).or_default().steps.push(index);
+        self.index.insert(key, index);
+        self.steps.push(step);
+        index
+    }
+}

@@ -1,0 +1,9 @@
+//! Matching and trees, in small conversations.
+
+mod cases;
+mod deep;
+mod digests;
+mod matching;
+mod mutations;
+mod play;
+mod random;

@@ -1,0 +1,153 @@
+//! Which turn a request continues.
+
+use super::play::{Play, call, calls, result, said, user};
+use crate::id::TurnIndex;
+use crate::trajectory::{Trajectory, TreeError};
+use crate::turn::{Message, Role};
+
+/// Texts that alternate user and assistant.
+fn texts(texts: &[&str]) -> Vec<Message> {
+    let role = |at: usize| if at.is_multiple_of(2) { Role::User } else { Role::Assistant };
+    texts.iter().enumerate().map(|(at, text)| Message::text(role(at), *text)).collect()
+}
+
+#[test]
+fn a_longer_request_extends_its_answer() {
+    for mut play in [Play::sticky(), Play::faithful()] {
+        let first = play.turn(&texts(&["q"]), "a");
+        let resume = play.resume(&texts(&["q", "a", "r"]));
+        assert_eq!((resume.parent, resume.matched, resume.same_prompt), (Some(first), 2, None));
+        assert_eq!((resume.joined, resume.rules, resume.context_diff_tokens), (None, vec![], 0));
+        let second = play.turn(&texts(&["q", "a", "r"]), "b");
+        assert_eq!(play.tree.parent(second), Some(first));
+        assert_eq!(play.tree.leaves(), 1);
+        play.check();
+    }
+}
+
+#[test]
+fn the_same_request_again_has_the_same_prompt() {
+    let mut play = Play::sticky();
+    let first = play.turn(&texts(&["q"]), "a");
+    assert_eq!(play.resume(&texts(&["q"])).same_prompt, Some(first));
+    let second = play.turn(&texts(&["q", "a", "r"]), "b");
+    let again = play.resume(&texts(&["q", "a", "r"]));
+    assert_eq!((again.parent, again.same_prompt), (Some(first), Some(second)));
+    play.turn(&texts(&["q", "a", "r"]), "c");
+    assert_eq!(play.tree.leaves(), 2);
+}
+
+#[test]
+fn a_match_inside_a_stretch_falls_back_to_the_answer_before() {
+    let mut play = Play::sticky();
+    let first = play.turn(&texts(&["q"]), "a");
+    play.turn(&texts(&["q", "a", "r"]), "b");
+    let resume = play.resume(&texts(&["q", "a", "r", "not what was sampled", "s"]));
+    assert_eq!((resume.parent, resume.matched), (Some(first), 2));
+    let resume = play.resume(&texts(&["other"]));
+    assert_eq!((resume.parent, resume.matched), (None, 0));
+}
+
+#[test]
+fn equal_answers_are_continued_apart() {
+    let mut play = Play::sticky();
+    let (a, b) = (play.turn(&texts(&["q"]), "a"), play.turn(&texts(&["q"]), "a"));
+    let one = play.turn(&texts(&["q", "a", "r"]), "x");
+    let two = play.turn(&texts(&["q", "a", "r"]), "y");
+    assert_eq!((play.tree.parent(one), play.tree.parent(two)), (Some(b), Some(a)));
+}
+
+#[test]
+fn of_equal_answers_the_echoed_one_is_continued() {
+    let mut play = Play::sticky();
+    let answer = |id: &str| calls("", &[call(id, "{}")]);
+    for id in ["call_0", "call_1"] {
+        play.turn(&[user("q")], answer(id));
+    }
+    for (turn, id) in [(0, "call0"), (1, "call_1")] {
+        let resume = play.resume(&[user("q"), answer(id), result(id, "r")]);
+        assert_eq!((resume.parent, resume.matched), (Some(TurnIndex(turn)), 2));
+    }
+}
+
+#[test]
+fn an_empty_answer_can_be_asked_again_and_continued() {
+    let mut play = Play::sticky();
+    let silent = play.turn(&[user("q")], "");
+    assert_eq!(play.resume(&[user("q")]).same_prompt, Some(silent));
+    assert_eq!(play.resume(&[user("q")]).parent, None);
+    assert_eq!(play.resume(&[user("q"), said(""), user("r")]).parent, Some(silent));
+    assert_eq!(play.resume(&[user("q"), user("r")]).parent, Some(silent));
+}
+
+#[test]
+fn an_empty_answer_that_was_rejected_is_not_continued_unseen() {
+    let mut play = Play::sticky();
+    let silent = play.turn(&[user("q")], "");
+    play.turn(&[user("q")], "a");
+    assert_eq!(play.resume(&[user("q"), user("r")]).parent, None);
+    assert_eq!(play.resume(&[user("q"), said("b"), user("r")]).parent, None);
+    assert_eq!(play.resume(&[user("q"), said(""), user("r")]).parent, Some(silent));
+    let mut play = Play::sticky();
+    let silent = play.turn(&[user("q")], "");
+    play.cut(silent);
+    assert_eq!(play.resume(&[user("q"), user("r")]).parent, None);
+}
+
+#[test]
+fn a_silent_answer_does_not_stand_between_results() {
+    let mut play = Play::sticky();
+    let silent = play.turn(&[user("q"), result("0", "0")], "");
+    let next = [user("q"), result("0", "0"), result("1", "1")];
+    assert_eq!(play.resume(&next).parent, None);
+    let next = [user("q"), result("0", "0"), user("r")];
+    assert_eq!(play.resume(&next).parent, Some(silent));
+}
+
+#[test]
+fn a_request_that_ends_in_an_answer_can_be_asked_again() {
+    let mut play = Play::sticky();
+    let first = play.turn(&texts(&["q"]), "a");
+    let second = play.turn(&texts(&["q", "a"]), "b");
+    assert_eq!(play.tree.parent(second), Some(first));
+    let again = play.resume(&texts(&["q", "a"]));
+    assert_eq!((again.parent, again.same_prompt), (Some(first), Some(second)));
+}
+
+#[test]
+fn an_answer_behind_a_begun_one_is_found_joined_or_apart() {
+    let mut play = Play::sticky();
+    let begun = play.turn(&[user("q"), said("Sure:")], " ok");
+    for back in [vec![said("Sure:"), said(" ok")], vec![said("Sure: ok")]] {
+        let request = [vec![user("q")], back, vec![user("r")]].concat();
+        assert_eq!(play.resume(&request).parent, Some(begun), "{request:?}");
+    }
+    let sampled = play.turn(&[user("p")], "one");
+    let more = play.turn(&[user("p"), said("one")], " two");
+    assert_eq!(play.tree.parent(more), Some(sampled));
+    for back in [vec![said("one"), said(" two")], vec![said("one two")]] {
+        let request = [vec![user("p")], back, vec![user("r")]].concat();
+        assert_eq!(play.resume(&request).parent, Some(more), "{request:?}");
+        let joined = play.resume(&request).joined;
+        assert_eq!(joined, None);
+    }
+}
+
+#[test]
+fn in_faithful_mode_an_answer_behind_a_begun_one_is_found_apart() {
+    let mut play = Play::faithful();
+    let begun = play.turn(&[user("q"), said("Sure:")], " ok");
+    let request = [user("q"), said("Sure:"), said(" ok"), user("r")];
+    assert_eq!(play.resume(&request).parent, Some(begun));
+    assert_eq!(play.resume(&[user("q"), said("Sure: ok"), user("r")]).parent, None);
+}
+
+#[test]
+fn records_that_do_not_fit_are_refused() {
+    let mut tree = Trajectory::default();
+    let mut record = crate::record::tests::turn_record(TurnIndex(1));
+    assert!(matches!(tree.insert(&record), Err(TreeError::OutOfOrder { found: 1, expected: 0 })));
+    record.turn = TurnIndex(0);
+    record.parent = Some(TurnIndex(0));
+    assert!(matches!(tree.insert(&record), Err(TreeError::NoParent(0))));
+}

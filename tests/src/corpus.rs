@@ -1,0 +1,48 @@
+//! The mutation corpus: what agents do to their own history, played through a real gateway.
+//!
+//! A row is a scripted session in which the agent changes its history in one way. It is played as
+//! JSON and as events, with both history modes. Four counts of samples must agree: what is written
+//! in `expected.toml`, what the [`oracle`] says of the texts, what the engine's own ledger says of
+//! the ids, and the samples themselves.
+
+pub mod agent;
+pub mod check;
+pub mod expected;
+pub mod ledger;
+pub mod links;
+pub mod oracle;
+pub mod play;
+pub mod rows;
+pub mod script;
+pub mod table;
+pub mod vocabulary;
+pub mod wire;
+
+/// How a row is played.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Way {
+    /// As events, or as one JSON body.
+    pub stream: bool,
+    /// The session's `history`: `faithful`, or `sticky`.
+    pub faithful: bool,
+}
+
+impl Way {
+    /// Every way.
+    pub const ALL: [Way; 4] = [
+        Way { stream: false, faithful: false },
+        Way { stream: false, faithful: true },
+        Way { stream: true, faithful: false },
+        Way { stream: true, faithful: true },
+    ];
+
+    /// `json` or `sse`.
+    pub fn form(self) -> &'static str {
+        if self.stream { "sse" } else { "json" }
+    }
+
+    /// `sticky` or `faithful`.
+    pub fn mode(self) -> &'static str {
+        if self.faithful { "faithful" } else { "sticky" }
+    }
+}
