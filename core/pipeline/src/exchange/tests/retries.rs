@@ -204,8 +204,8 @@ fn a_retry_of_what_failed_or_broke_off_is_told_or_begins_anew() {
 
 #[test]
 fn a_budget_counts_calls_under_way_and_no_retries() {
-    let mut options = SessionOptions::default();
-    options.limits = Budget { turns: Some(2), tokens: Some(10) };
+    let limits = Budget { turns: Some(2), tokens: Some(10) };
+    let options = SessionOptions { limits, ..SessionOptions::default() };
     let mut play = Play::new(options);
     let mut request = chat(json!([{"role": "user", "content": "q"}]));
     request["max_tokens"] = 6.into();
