@@ -14,7 +14,7 @@ use super::{COLUMNS, Kind, external};
 
 /// The samples of one file's bytes.
 pub fn from_parquet(bytes: Vec<u8>) -> std::result::Result<Vec<Sample>, String> {
-    let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).map_err(|e| e.to_string())?;
+    let file = guarded(|| SerializedFileReader::new(bytes::Bytes::from(bytes)))?;
     let mut samples = Vec::new();
     for index in 0..file.num_row_groups() {
         for sample in guarded(|| read_group(&file, index))? {
@@ -144,17 +144,20 @@ fn column(group: &dyn RowGroupReader, name: &str) -> Result<(ColumnReader, Level
 }
 
 /// All of a column: its values, and a definition and a repetition level of each entry.
-fn whole<T: DataType>(
-    mut column: ColumnReaderImpl<T>,
-    rows: usize,
-) -> Result<(Vec<T::T>, Vec<i16>, Vec<i16>)> {
+struct Whole<T> {
+    values: Vec<T>,
+    definition: Vec<i16>,
+    repetition: Vec<i16>,
+}
+
+fn whole<T: DataType>(mut column: ColumnReaderImpl<T>, rows: usize) -> Result<Whole<T::T>> {
     let (mut values, mut definition, mut repetition) = (Vec::new(), Vec::new(), Vec::new());
     let (records, _, _) =
         column.read_records(rows, Some(&mut definition), Some(&mut repetition), &mut values)?;
     if records != rows {
         return Err(ParquetError::General(format!("{records} of {rows} rows are there")));
     }
-    Ok((values, definition, repetition))
+    Ok(Whole { values, definition, repetition })
 }
 
 fn scalars<T: DataType>(
@@ -165,7 +168,7 @@ fn scalars<T: DataType>(
     if levels.repetition != 0 {
         return Err(ParquetError::General("a list where one value should be".into()));
     }
-    let (values, definition, _) = whole(column, rows)?;
+    let Whole { values, definition, .. } = whole(column, rows)?;
     if levels.definition == 0 {
         return Ok(values.into_iter().map(Some).collect());
     }
@@ -182,7 +185,7 @@ fn lists<T: DataType>(
     if levels.repetition != 1 {
         return Err(ParquetError::General("not a list of numbers".into()));
     }
-    let (values, definition, repetition) = whole(column, rows)?;
+    let Whole { values, definition, repetition } = whole(column, rows)?;
     let mut values = values.into_iter();
     let mut lists: Vec<Vec<T::T>> = Vec::with_capacity(rows);
     for (definition, repetition) in definition.into_iter().zip(repetition) {
