@@ -1,8 +1,8 @@
 //! How many samples there must be, from a plain list of what follows what. It knows no product code.
 //!
-//! A forest is a list of turns, each with its scene and the turn that it continues. A leaf is a turn
-//! that none continues. Each leaf makes a sample if a trained turn falls to it: a turn falls to the
-//! last leaf of the main line if that lies behind it, else to the first leaf that does.
+//! A forest is a list of turns, each with its scene and the turn that it continues. A leaf is a
+//! trained turn with none behind it. Each leaf makes a sample; a trained turn falls to the last leaf of
+//! the main line if that lies behind it, else to the first leaf that does.
 
 use serde_json::Value;
 
@@ -34,8 +34,11 @@ pub fn trained(scene: &str) -> bool {
 
 /// Counts the samples of a forest.
 pub fn counts(forest: &[Node]) -> Counts {
-    let is_leaf = |at: usize| forest.iter().all(|node| node.parent != Some(at));
-    let leaves: Vec<usize> = (0..forest.len()).filter(|at| is_leaf(*at)).collect();
+    let counts = |at: &usize| trained(forest[*at].scene);
+    let inner: Vec<usize> =
+        (0..forest.len()).filter(counts).flat_map(|at| path(forest, at).split_off(1)).collect();
+    let leaves: Vec<usize> =
+        (0..forest.len()).filter(counts).filter(|at| !inner.contains(at)).collect();
     let last_main = leaves.iter().rev().find(|at| forest[**at].scene == "main").copied();
     let mut samples: Vec<(bool, bool)> = vec![(false, false); leaves.len()];
     for (at, node) in forest.iter().enumerate().filter(|(_, node)| trained(node.scene)) {
@@ -144,6 +147,7 @@ mod tests {
         // A review is never trained, and a leaf of its own adds nothing.
         check(&[("main", None), ("review", Some(0)), ("main", Some(0))], 1, 0);
         check(&[("main", None), ("review", Some(0))], 1, 0);
+        check(&[("main", None), ("review", Some(0)), ("main", Some(0)), ("review", Some(2))], 1, 0);
         // A summary that extends the main line takes it along, unless the main line goes on.
         check(&[("main", None), ("compaction", Some(0)), ("main", None)], 2, 0);
         check(&[("main", None), ("compaction", Some(0)), ("main", Some(0))], 1, 1);

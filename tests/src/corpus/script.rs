@@ -32,9 +32,14 @@ pub struct Script {
 }
 
 impl Script {
+    /// No steps yet.
+    pub fn empty(name: &str) -> Self {
+        Self { name: name.to_owned(), steps: Vec::new() }
+    }
+
     /// Six steps with a thought and a call each, and a seventh that ends the task.
     pub fn usual(name: &str) -> Self {
-        let mut script = Self { name: name.to_owned(), steps: Vec::new() };
+        let mut script = Self::empty(name);
         for step in 1..=7 {
             script = script.with(&step.to_string(), usual(step));
         }

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The bytes of every id.
 #[derive(Debug)]
 pub struct Vocabulary {
-    bytes: HashMap<u32, Vec<u8>>,
+    bytes: Vec<Vec<u8>>,
     /// Ids of control texts.
     added: HashMap<String, u32>,
 }
@@ -22,23 +22,27 @@ impl Vocabulary {
         let id =
             |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok()).expect("an id");
         let plain = file["model"]["vocab"].as_object().expect("a vocabulary");
-        let mut bytes: HashMap<u32, Vec<u8>> = plain
-            .iter()
-            .map(|(token, value)| (id(value), token.chars().map(|c| letters[&c]).collect()))
-            .collect();
         let tokens = file["added_tokens"].as_array().expect("added tokens");
         let added: HashMap<String, u32> = tokens
             .iter()
             .map(|token| (token["content"].as_str().expect("a text").to_owned(), id(&token["id"])))
             .collect();
-        bytes.extend(added.iter().map(|(text, id)| (*id, text.clone().into_bytes())));
+        let spelled = plain
+            .iter()
+            .map(|(token, value)| (id(value), token.chars().map(|c| letters[&c]).collect()));
+        let controls = added.iter().map(|(text, id)| (*id, text.clone().into_bytes()));
+        let mut bytes: Vec<Vec<u8>> = Vec::new();
+        for (id, spelling) in spelled.chain(controls) {
+            bytes.resize(bytes.len().max(id as usize + 1), Vec::new());
+            bytes[id as usize] = spelling;
+        }
         Self { bytes, added }
     }
 
     /// The text of ids, control tokens written out.
     pub fn text(&self, ids: &[u32]) -> String {
-        let bytes: Vec<u8> =
-            ids.iter().flat_map(|id| self.bytes.get(id).into_iter().flatten()).copied().collect();
+        let mut bytes = Vec::with_capacity(4 * ids.len());
+        ids.iter().for_each(|id| bytes.extend_from_slice(&self.bytes[*id as usize]));
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
