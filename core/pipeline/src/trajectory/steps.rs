@@ -218,7 +218,7 @@ impl Steps {
         }
         for chain in [Some(chain), own].into_iter().flatten() {
             let point = self.points.entry(chain).or_default();
-            if !point.answers.contains(&waiting.turn) {
+            if point.answers.last() != Some(&waiting.turn) {
                 point.answers.push(waiting.turn);
             }
         }
@@ -231,7 +231,7 @@ impl Steps {
     fn add_prompt(&mut self, turn: TurnIndex, chains: [Option<Digest>; 2]) {
         for chain in chains.into_iter().flatten() {
             let point = self.points.entry(chain).or_default();
-            if !point.prompts.contains(&turn) {
+            if point.prompts.last() != Some(&turn) {
                 point.prompts.push(turn);
             }
         }

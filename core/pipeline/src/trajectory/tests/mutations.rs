@@ -37,7 +37,8 @@ impl Default for Row {
 }
 
 fn answer(turn: usize) -> Message {
-    let arguments = format!(r#"{{"z": {turn}.0, "command": "curl -H 'key: sk-abcd1234{turn}wxyz'"}}"#);
+    let arguments =
+        format!(r#"{{"z": {turn}.0, "command": "curl -H 'key: sk-abcd1234{turn}wxyz'"}}"#);
     thought(
         &format!("thinking {turn}"),
         calls(&format!("step {turn}"), &[call(&format!("call_{turn}"), &arguments)]),
@@ -151,7 +152,9 @@ fn m05_to_m07_arguments_spelled_anew() {
     };
     let numbers = |turn, sent: &mut Vec<Message>| {
         if turn >= FROM {
-            each_call(sent, |c| c.arguments = c.arguments.replace(".0,", ",").replace('k', "\\u006b"));
+            each_call(sent, |c| {
+                c.arguments = c.arguments.replace(".0,", ",").replace('k', "\\u006b")
+            });
         }
     };
     segments(&Row { change: compact, ..Row::default() }, 1, TURNS as u32);
@@ -211,7 +214,14 @@ fn m14_a_transient_message_at_the_end() {
     let row = Row { agent: "openclaw", change, ..Row::default() };
     let [sticky, _] = segments(&row, 1, TURNS as u32);
     assert_eq!(rules(&sticky), ["openclaw-internal-context"]);
-    assert!(sticky.records.iter().all(|record| record.messages.last().unwrap().content.starts_with("<<<")));
+    assert!(
+        sticky.records.iter().all(|record| record
+            .messages
+            .last()
+            .unwrap()
+            .content
+            .starts_with("<<<"))
+    );
 }
 
 #[test]
@@ -226,8 +236,7 @@ fn m15_a_reminder_moves_to_the_end() {
     };
     // Faithful: once for the move, and each turn once more since the last one vanishes again.
     let cuts = (TURNS - FROM) as u32 + 1;
-    let [sticky, _] =
-        segments(&Row { agent: "claude-code", change, ..Row::default() }, 1, cuts);
+    let [sticky, _] = segments(&Row { agent: "claude-code", change, ..Row::default() }, 1, cuts);
     assert_eq!(rules(&sticky), ["claude-code-reminders"]);
 }
 
@@ -318,15 +327,15 @@ fn m22_parallel_results_in_another_order() {
 
 #[test]
 fn m24_text_after_results_and_m44_a_person_speaks() {
-    let results = |turn: usize| {
-        vec![result(&format!("call_{turn}"), "out"), user(&format!("go on {turn}"))]
-    };
+    let results =
+        |turn: usize| vec![result(&format!("call_{turn}"), "out"), user(&format!("go on {turn}"))];
     segments(&Row { results, ..Row::default() }, 1, 1);
 }
 
 #[test]
 fn m27_an_old_result_replaced_by_a_stub() {
-    let results = |turn: usize| vec![result(&format!("call_{turn}"), &"line of output\n".repeat(20))];
+    let results =
+        |turn: usize| vec![result(&format!("call_{turn}"), &"line of output\n".repeat(20))];
     let stub = |turn: usize, sent: &mut Vec<Message>| {
         if turn >= FROM {
             sent[3].content = "[old output removed]".into();
