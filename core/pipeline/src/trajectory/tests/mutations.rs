@@ -3,6 +3,7 @@
 //! from some turn on the agent sends its history changed.
 
 use super::play::{Play, call, calls, result, said, system, thought, user};
+use crate::id::TurnIndex;
 use crate::record::HistoryMode::{Faithful, Sticky};
 use crate::record::TurnRecord;
 use crate::turn::{Message, Role, ToolCall};
@@ -120,7 +121,7 @@ fn m02_without_thinking() {
     // "thinking N" is ten tokens here; each turn counts all that is missing.
     assert_eq!(diffs(&sticky), [0, 10, 20, 30, 40, 50]);
     assert_eq!(rules(&sticky), Vec::<String>::new());
-    assert_eq!(rules(&faithful), ["reads-as"]);
+    assert_eq!((rules(&faithful), diffs(&faithful)), (vec!["reads-as".into()], vec![0; TURNS]));
     // Where the template shows it, an engine that is to see what was sent must see it gone.
     segments(&Row { change: drop, ..Row::default() }, 1, TURNS as u32);
 }
@@ -349,6 +350,24 @@ fn m27_an_old_result_replaced_by_a_stub() {
     };
     let [sticky, _] = segments(&Row { results, change: masked, ..Row::default() }, 1, 2);
     assert_eq!(rules(&sticky), ["masked"], "what a mask hides is not lost");
+}
+
+#[test]
+fn m27_a_rule_does_not_join_what_shrank() {
+    let rule: crate::rules::Rule = serde_json::from_str(
+        r#"{"name": "any-output", "action": "same", "role": "tool", "pattern": "(?s)<out>.*</out>"}"#,
+    )
+    .unwrap();
+    let mut play = Play::sticky();
+    play.rules = crate::rules::RuleSet::for_session(None, &[], &[rule]).unwrap();
+    let ask = |text: &str| vec![user("q"), said("a"), result("1", &format!("<out>{text}</out>"))];
+    let behind = |text: &str| [ask(text), vec![said("b"), user("r")]].concat();
+    play.turn(&[user("q")], "a");
+    let two = play.turn(&ask(&"long ".repeat(20)), "b");
+    let same = play.resume(&behind(&"else ".repeat(20)));
+    assert_eq!((same.parent, same.rules), (Some(two), vec!["any-output".to_owned()]));
+    assert_eq!(same.context_diff_tokens, 99);
+    assert_eq!(play.resume(&behind("short")).parent, Some(TurnIndex(0)));
 }
 
 #[test]
