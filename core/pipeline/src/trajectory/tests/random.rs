@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::play::{Play, result, said, thought, user};
 use crate::id::TurnIndex;
+use crate::record::HistoryMode;
 use crate::rules::RuleSet;
 use crate::turn::{Message, Role};
 
@@ -46,12 +47,15 @@ fn act() -> impl Strategy<Value = Act> {
 
 const WORDS: [&str; 3] = ["a", "ab", "b"];
 
-/// What a list of messages means: role and text, neighbouring words of the model as one.
-fn meaning(messages: &[Message]) -> Vec<(Role, String)> {
+/// What a list of messages means: role and text, in sticky mode with neighbouring words of the model
+/// as one.
+fn meaning(mode: HistoryMode, messages: &[Message]) -> Vec<(Role, String)> {
     let mut list: Vec<(Role, String)> = Vec::new();
     for message in messages {
         match list.last_mut() {
-            Some((Role::Assistant, text)) if message.role == Role::Assistant => {
+            Some((Role::Assistant, text))
+                if message.role == Role::Assistant && mode == HistoryMode::Sticky =>
+            {
                 text.push_str(&message.content);
             }
             _ => list.push((message.role, message.content.clone())),
@@ -61,8 +65,8 @@ fn meaning(messages: &[Message]) -> Vec<(Role, String)> {
 }
 
 /// The naive side: by turn, its request and that with the answer.
-#[derive(Default)]
 struct Lists {
+    mode: HistoryMode,
     requests: Vec<Vec<Message>>,
     histories: Vec<Vec<Message>>,
 }
@@ -71,9 +75,12 @@ impl Lists {
     /// Messages of the longest history that the request begins with, and the turns that end there.
     fn continued(&self, request: &[Message]) -> (usize, Vec<TurnIndex>) {
         let ends = |keep: usize| -> Vec<TurnIndex> {
-            let begin = meaning(&request[..keep]);
+            let begin = meaning(self.mode, &request[..keep]);
             let turns = (0..).map(TurnIndex).zip(&self.histories);
-            turns.filter(|(_, held)| meaning(held) == begin).map(|(turn, _)| turn).collect()
+            turns
+                .filter(|(_, held)| meaning(self.mode, held) == begin)
+                .map(|(turn, _)| turn)
+                .collect()
         };
         let found = (0..=request.len()).rev().map(|keep| (keep, ends(keep)));
         found.into_iter().find(|(_, turns)| !turns.is_empty()).unwrap_or_default()
@@ -101,8 +108,9 @@ fn ask(play: &mut Play, lists: &mut Lists, request: Vec<Message>, answer: u8) {
     lists.histories.push([request, vec![answer]].concat());
 }
 
-fn run(acts: &[Act]) {
-    let (mut play, mut lists) = (Play::sticky(), Lists::default());
+fn run(mode: HistoryMode, acts: &[Act]) {
+    let mut play = Play::of(mode, "none");
+    let mut lists = Lists { mode, requests: Vec::new(), histories: Vec::new() };
     play.rules = RuleSet::default();
     ask(&mut play, &mut lists, vec![user("q")], 0);
     for act in acts {
@@ -142,7 +150,8 @@ fn run(acts: &[Act]) {
     let before = resumes(&play);
     for (request, resume) in lists.requests.iter().zip(&before) {
         if let Some(same) = resume.same_prompt {
-            assert_eq!(meaning(&lists.requests[same.0 as usize]), meaning(request));
+            let held = &lists.requests[same.0 as usize];
+            assert_eq!(meaning(mode, held), meaning(mode, request));
             assert_eq!(play.tree.parent(same), resume.parent);
         }
     }
@@ -159,6 +168,20 @@ proptest! {
 
     #[test]
     fn ten_thousand_histories(acts in prop::collection::vec(act(), 1..10)) {
-        run(&acts);
+        run(HistoryMode::Sticky, &acts);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 2_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// The template leaves out reasoning, and so does the agent: what it sends reads as sampled.
+    #[test]
+    fn two_thousand_faithful_histories(acts in prop::collection::vec(act(), 1..10)) {
+        run(HistoryMode::Faithful, &acts);
     }
 }
