@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::exit::{Exit, Stop};
-use crate::{agent, config, engine, run, serve, verify};
+use crate::{agent, config, engine, model_check, run, serve, verify};
 
 /// A gateway and rollout runtime for agentic reinforcement learning.
 ///
@@ -20,6 +20,7 @@ use crate::{agent, config, engine, run, serve, verify};
     after_help = "Examples:
   rollgate run --demo --n 8 -o out          eight attempts on embedded defaults, no set-up
   rollgate verify out                       check what came out
+  rollgate model check ./Qwen3-8B           what its chat template does to history
   rollgate serve -c node.toml               gateway and control port of one node
   rollgate run tasks.jsonl --agent mini-swe-agent --engine http://127.0.0.1:8000 --model ./Qwen3-8B
 
@@ -37,12 +38,20 @@ enum Command {
     Serve(serve::ServeArgs),
     Engine(engine::EngineArgs),
     Verify(verify::VerifyArgs),
+    /// Model directories.
+    #[command(subcommand)]
+    Model(ModelCommand),
     /// Configuration files.
     #[command(subcommand)]
     Config(ConfigCommand),
     /// The scripted agent, run by sandboxes.
     #[command(hide = true)]
     Agent(agent::AgentArgs),
+}
+
+#[derive(Subcommand, Debug)]
+enum ModelCommand {
+    Check(model_check::ModelCheckArgs),
 }
 
 #[derive(Subcommand, Debug)]
@@ -66,6 +75,7 @@ pub(crate) fn run() -> anyhow::Result<Exit> {
         Command::Serve(args) => serve::run(&args),
         Command::Engine(args) => engine::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Model(ModelCommand::Check(args)) => model_check::run(&args),
         Command::Config(ConfigCommand::Check { file, json }) => check(&file, json),
         Command::Agent(args) => {
             agent::run(&args)?;

@@ -8,6 +8,7 @@ pub mod demo;
 pub mod engine;
 pub mod exit;
 pub mod logging;
+pub mod model_check;
 pub mod model_dir;
 pub mod node;
 pub mod probe;
