@@ -434,7 +434,8 @@ impl<'a> Walker<'a> {
             .find(|&(at, _)| text[at..].starts_with(open.as_bytes()) && may_begin(at))
             .map(|(at, _)| from + at);
         let Some(start) = first else { return false };
-        if !without_trailing(&self.content[start..], is_blank).ends_with(close.as_bytes()) {
+        let text = without_trailing(&self.content[start..], is_blank);
+        if !closed && !text.ends_with(close.as_bytes()) {
             return false;
         }
         let read = (self.grammar.read)(&self.lexicon.body(&self.content[start..], &[]), self.tools);
