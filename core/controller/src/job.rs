@@ -112,7 +112,7 @@ pub async fn run(
     control.mark_changed();
     let mut running = Running::new(job, gate, progress).await?;
     match running.drive(&mut control).await {
-        Ok(()) => Ok(running.finish()),
+        Ok(()) => running.finish().await,
         Err(error) => {
             running.unwind().await;
             Err(error)
@@ -216,9 +216,11 @@ impl<'p> Running<'p> {
         while self.attempts.join_next().await.is_some() {}
     }
 
-    fn finish(mut self) -> Summary {
+    async fn finish(mut self) -> Result<Summary, JobError> {
+        let sink = self.sink.clone();
+        blocking(move || lock(&sink).finish()).await?;
         self.summary.not_started = self.plan.waiting() as u64;
-        self.summary.finish()
+        Ok(self.summary.finish())
     }
 
     async fn step(&mut self, event: Event) -> Result<(), JobError> {

@@ -45,6 +45,8 @@ pub const JOURNAL_BYTES: u64 = 8 << 30;
 pub const COLLECTS: usize = 4;
 /// Size from which on the next attempt's samples go to a new file, in bytes.
 pub const ROLL_BYTES: u64 = 256 << 20;
+/// Size of what is put into one row group of a Parquet file, before compression, in bytes.
+pub const PARQUET_GROUP_BYTES: usize = 32 << 20;
 /// Failures that a summary tells one by one.
 pub const FAILURES_TOLD: usize = 100;
 

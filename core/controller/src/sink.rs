@@ -6,9 +6,11 @@
 //! holds a directory.
 
 mod attempts;
+mod parquet;
 mod read;
 mod rows;
 mod settings;
+mod tables;
 mod tensors;
 
 use std::collections::BTreeSet;
@@ -21,6 +23,7 @@ use serde_json::Value;
 use crate::limits::ROLL_BYTES;
 
 pub use attempts::{AttemptLine, FileEnd};
+pub use parquet::{from_parquet, to_parquet};
 pub use read::{Location, ReadError, Samples, read_samples};
 pub use rows::to_jsonl;
 pub use tensors::{from_safetensors, to_safetensors};
@@ -34,6 +37,8 @@ pub enum Format {
     Jsonl,
     /// One file a sample: columns as tensors, the rest as JSON in the header.
     Safetensors,
+    /// One row a sample, list columns.
+    Parquet,
 }
 
 impl Format {
@@ -42,8 +47,8 @@ impl Format {
         match name {
             "jsonl" => Ok(Format::Jsonl),
             "safetensors" => Ok(Format::Safetensors),
-            "parquet" => Err("format `parquet` is not built yet; use jsonl or safetensors".into()),
-            other => Err(format!("no format `{other}`; there are jsonl and safetensors")),
+            "parquet" => Ok(Format::Parquet),
+            other => Err(format!("no format `{other}`; there are jsonl, safetensors and parquet")),
         }
     }
 }
@@ -115,12 +120,15 @@ pub struct Sink {
     writer: Writer,
     attempts: attempts::Attempts,
     settled: BTreeSet<String>,
+    /// Samples may lie there that no line accepted.
+    doubtful: bool,
 }
 
 #[derive(Debug)]
 enum Writer {
     Rows(rows::Rows),
     Tensors(tensors::Tensors),
+    Tables(tables::Tables),
 }
 
 impl Sink {
@@ -135,12 +143,13 @@ impl Sink {
         let (attempts, lines) = attempts::Attempts::open(dir)?;
         settings::write(dir, run)?;
         let writer = match run.format {
-            Format::Jsonl => Writer::Rows(rows::Rows::open(dir, roll_bytes, &lines)?),
+            Format::Jsonl => Writer::Rows(rows::Rows::open(dir, roll_bytes, &lines, &|_| false)?),
             Format::Safetensors => Writer::Tensors(tensors::Tensors::open(dir, &lines)?),
+            Format::Parquet => Writer::Tables(tables::Tables::open(dir, roll_bytes, &lines)?),
         };
         let settled = lines.into_iter().filter(|line| line.outcome.settles());
         let settled = settled.map(|line| line.attempt_id).collect();
-        Ok(Self { dir: dir.to_owned(), writer, attempts, settled })
+        Ok(Self { dir: dir.to_owned(), writer, attempts, settled, doubtful: false })
     }
 
     /// Whether an earlier or this run settled the attempt.
@@ -155,18 +164,30 @@ impl Sink {
         samples: Vec<Sample>,
     ) -> Result<(), SinkError> {
         line.samples = samples.iter().map(|sample| sample.sample_id.clone()).collect();
+        self.doubtful = true;
         line.samples_end = match &mut self.writer {
             Writer::Rows(rows) => rows.write(samples)?,
             Writer::Tensors(tensors) => {
                 tensors.write(samples)?;
                 None
             }
+            Writer::Tables(tables) => tables.write(samples)?,
         };
         self.attempts.append(line)?;
+        self.doubtful = false;
         if line.outcome.settles() {
             self.settled.insert(line.attempt_id.clone());
         }
         Ok(())
+    }
+
+    /// Brings the samples into their last form, once the run is over. Until then, and after a run that
+    /// was broken off, samples to be Parquet are there as lines.
+    pub fn finish(&mut self) -> Result<(), SinkError> {
+        match &mut self.writer {
+            Writer::Tables(tables) if !self.doubtful => tables.finish(),
+            Writer::Tables(_) | Writer::Rows(_) | Writer::Tensors(_) => Ok(()),
+        }
     }
 
     /// Where logs of a try are to lie.

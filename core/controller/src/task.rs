@@ -216,7 +216,7 @@ mod tests {
              "version": "1.2", "model": "m", "args": ["-v"], "timeout_s": 2.5},
              "evaluate": {"command": "pytest", "timeout_s": 9}, "limits": {"turns": 3, "tokens": 99},
              "sampling": {"temperature": 1}, "history": "faithful", "retention": "template",
-             "rules": [{"name": "r", "action": "strip"}], "metadata": {"k": [1]}}"#
+             "rules": [{"name": "r", "action": "strip", "pattern": "x"}], "metadata": {"k": [1]}}"#
             .replace('\n', " ");
         let both = format!("{text}\n\n{{\"task_id\": \"b\", \"instruction\": \"go\"}}\n");
         let tasks = parse(Path::new("t.jsonl"), &both).unwrap();
@@ -267,6 +267,7 @@ mod tests {
         refuse(&with(r#""env":{"A=B":"x"}"#), "`env` holds a name");
         refuse(&with(r#""history":"stick""#), "unknown variant `stick`");
         refuse(&with(r#""rules":[{"name":"","action":"same"}]"#), "has no name");
+        refuse(&with(r#""rules":[{"name":"r","action":"same"}]"#), "`rules`: rule \"r\"");
         refuse(r#"{"task_id":"","instruction":"x"}"#, "`task_id` is empty");
         refuse(&with(r#""limits":{"turns":0}"#), "`limits.turns` must be at least 1");
     }

@@ -34,7 +34,7 @@ use crate::scene::{Verdict, classify};
 use crate::turn::ReplyForm;
 use prepare::Prepared;
 use session::InFlight;
-use ticket::{Adoption, Kept, Said};
+use ticket::{Adoption, Kept};
 
 /// The time, as the shard sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,8 +120,8 @@ pub struct Exchange {
     gone: bool,
     /// The engine was told to give up, for want of an agent.
     given_up: bool,
-    /// The answer, once all of it was written.
-    sent: Option<Rc<Kept>>,
+    /// The answer that was written, in case it turns out that nobody read it.
+    written: Option<Rc<Kept>>,
     passage: Passage,
     stage: Stage,
     /// Counts the exchange in its session for as long as it lives.
@@ -168,7 +168,7 @@ impl Exchange {
             ticket: None,
             gone: false,
             given_up: false,
-            sent: None,
+            written: None,
             passage: Passage::default(),
             stage: Stage::Over,
             _in_flight: cx.session.enter(),
@@ -310,23 +310,22 @@ impl Exchange {
     /// The bytes of [`Want::Agent`] are with the kernel, or [`Exchange::agent_gone`] was called.
     pub fn written(&mut self, cx: &mut Context<'_>) -> Want {
         match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Write(Some(kept)) => self.delivered(cx, kept),
+            Stage::Write(Some(kept)) => {
+                self.written = Some(kept.clone());
+                self.delivered(cx, &kept)
+            }
             _ => self.done(),
         }
     }
 
-    /// The connection broke after [`Want::Done`] and before the agent asked for anything else: it had
-    /// not read all of the answer, though the kernel had taken it. What it wants then is
-    /// [`Want::Durable`], which says so in the journal, or [`Want::Done`].
+    /// The exchange is over, its answer went to the kernel, and now the connection breaks in a way
+    /// that says that the agent did not read all of it. For as long as the exchange is kept for
+    /// this, nobody takes its answer for theirs; from now on a retry does.
     pub fn lost(&mut self, cx: &mut Context<'_>) -> Want {
+        let Some(kept) = self.written.take().filter(|_| !self.gone) else { return self.done() };
         self.agent_gone(cx);
-        match self.sent.take() {
-            Some(kept) => {
-                kept.said.set(Said::Nothing);
-                self.delivered(cx, kept)
-            }
-            None => self.done(),
-        }
+        kept.lost();
+        self.delivered(cx, &kept)
     }
 
     /// What it has gone through so far.

@@ -5,6 +5,7 @@
 //! a thread or awaits.
 
 pub mod engine;
+pub mod exact;
 pub mod exchange;
 pub mod fault;
 pub mod http;

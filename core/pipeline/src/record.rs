@@ -1,7 +1,7 @@
 //! What is kept of a session: the journal's records and frames. Version 1.
 //!
-//! A journal is one append-only file per session: an opening record, one record per turn, rewards,
-//! and a seal. A frame is `"RGJ1"`, payload length (u32 LE), the first 8 bytes of blake3 of the
+//! A journal is one append-only file per session: an opening record, one record per turn, what
+//! became of answers that did not reach their agent, rewards, and a seal. A frame is `"RGJ1"`, payload length (u32 LE), the first 8 bytes of blake3 of the
 //! payload, then the payload: length of the JSON part (u32 LE), JSON, columns. JSON makes adding a
 //! field a compatible change; ids and log-probabilities are little-endian columns behind it.
 

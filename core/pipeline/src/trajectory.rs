@@ -3,6 +3,17 @@
 //! Two layers. The message layer finds, by digests of normalised messages, which turn a request
 //! continues; the token layer holds the ids, each prefix once. Nothing here renders, and nothing
 //! here knows a protocol.
+//!
+//! Two history modes. *Sticky*: a message is the same where it means the same (loose digests), or
+//! where a rule says so; the engine goes on from what it saw and sampled, and what the agent's copy
+//! reads otherwise is counted. *Faithful*: a message is the same where a template could see no
+//! difference (strict digests), or where the template writes it as the sampled text.
+//!
+//! Decided where public reports disagree: an answer without its thought is the same turn in sticky
+//! mode, and in faithful mode if the template drops thoughts itself (J01, J03). A masked secret is
+//! the same turn in sticky mode, another branch in faithful mode; stored ids are never masked (J10).
+//! What lost more than 64 tokens outside masks is never the same turn. A request sent twice makes
+//! two turns of one prompt; the agent goes on from the one whose answer it shows (J12).
 
 mod alike;
 mod canonical;

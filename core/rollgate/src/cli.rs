@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::exit::{Exit, Stop};
-use crate::{agent, config, engine, inspect, run, serve, verify};
+use crate::{agent, config, engine, inspect, model_check, run, serve, verify};
 
 /// A gateway and rollout runtime for agentic reinforcement learning.
 ///
@@ -21,6 +21,7 @@ use crate::{agent, config, engine, inspect, run, serve, verify};
   rollgate run --demo --n 8 -o out          eight attempts on embedded defaults, no set-up
   rollgate verify out                       check what came out
   rollgate inspect out                      look at it, as one HTML page
+  rollgate model check ./Qwen3-8B           what its chat template does to history
   rollgate serve -c node.toml               gateway and control port of one node
   rollgate run tasks.jsonl --agent mini-swe-agent --engine http://127.0.0.1:8000 --model ./Qwen3-8B
 
@@ -39,12 +40,20 @@ enum Command {
     Engine(engine::EngineArgs),
     Verify(verify::VerifyArgs),
     Inspect(inspect::InspectArgs),
+    /// Model directories.
+    #[command(subcommand)]
+    Model(ModelCommand),
     /// Configuration files.
     #[command(subcommand)]
     Config(ConfigCommand),
     /// The scripted agent, run by sandboxes.
     #[command(hide = true)]
     Agent(agent::AgentArgs),
+}
+
+#[derive(Subcommand, Debug)]
+enum ModelCommand {
+    Check(model_check::ModelCheckArgs),
 }
 
 #[derive(Subcommand, Debug)]
@@ -69,6 +78,7 @@ pub(crate) fn run() -> anyhow::Result<Exit> {
         Command::Engine(args) => engine::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Model(ModelCommand::Check(args)) => model_check::run(&args),
         Command::Config(ConfigCommand::Check { file, json }) => check(&file, json),
         Command::Agent(args) => {
             agent::run(&args)?;

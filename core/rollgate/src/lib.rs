@@ -9,6 +9,7 @@ pub mod engine;
 pub mod exit;
 pub mod inspect;
 pub mod logging;
+pub mod model_check;
 pub mod model_dir;
 pub mod node;
 pub mod probe;

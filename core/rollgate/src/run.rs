@@ -92,6 +92,8 @@ enum FormatName {
     Jsonl,
     /// samples/SAMPLE_ID.safetensors.
     Safetensors,
+    /// samples-00001.parquet, rolled at 256 MB of JSON; lines until then.
+    Parquet,
 }
 
 impl From<FormatName> for Format {
@@ -99,6 +101,7 @@ impl From<FormatName> for Format {
         match name {
             FormatName::Jsonl => Format::Jsonl,
             FormatName::Safetensors => Format::Safetensors,
+            FormatName::Parquet => Format::Parquet,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! `rollgate verify`: are these samples what they claim to be?
 
+mod across;
 mod report;
 mod rescore;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,13 +12,14 @@ use anyhow::Context as _;
 use clap::Args;
 use rollgate_controller::sink::read_samples;
 use rollgate_pipeline::render::{ControlText, Model};
-use rollgate_pipeline::sample::{Sample, check};
+use rollgate_pipeline::sample::{Sample, check, check_vocabulary};
 use serde_json::Value;
 
 use crate::exit::{Exit, Stop};
-pub use report::{Finding, Report, Row};
+pub use report::{Finding, Report, Row, Trained};
 
-/// Checks every sample's invariants, and with an engine its log-probabilities.
+/// Checks every sample's invariants, what samples of one session say together, and with an engine
+/// the log-probabilities.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   rollgate verify out
@@ -27,7 +29,7 @@ pub use report::{Finding, Report, Row};
 Exit codes: 0 all well; 1 a violated invariant, an unhealthy sample, or log-probabilities that
 differ; 2 wrong use; 3 the engine cannot be asked.")]
 pub struct VerifyArgs {
-    /// An out directory, or a .jsonl or .safetensors file.
+    /// An out directory, or a .jsonl, .parquet or .safetensors file.
     path: PathBuf,
     /// Re-score every sampled token through this engine's prompt log-probabilities.
     #[arg(long, value_name = "URL")]
@@ -59,23 +61,7 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<Exit> {
              (--model DIR)"
         );
     }
-    let mut report = Report::default();
-    let mut samples = Vec::new();
-    for sample in read_samples(&args.path).map_err(Stop::wrong_use)? {
-        match sample {
-            Ok((location, sample)) => {
-                look(&sample, &location.to_string(), args, model.as_deref(), &mut report);
-                samples.push(sample);
-            }
-            Err(error) => report.find("unreadable", "", error.to_string()),
-        }
-    }
-    if samples.is_empty() && report.findings.is_empty() {
-        report.find("nothing", &args.path.display().to_string(), "there is no sample in it");
-    }
-    across(&samples, &mut report);
-    all_there(&args.path, &samples, &mut report)?;
-    report.findings.retain(|finding| !args.allow.contains(&finding.code));
+    let (mut report, samples) = examine(args, model.as_deref())?;
     if let Some(url) = &args.engine {
         let scores = rescore::rescore(url, &samples, &mut report);
         let scores = match scores {
@@ -97,6 +83,30 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<Exit> {
     }
     println!("{}", if args.json { report.to_json() } else { report.to_text() });
     Ok(if report.findings.is_empty() { Exit::Well } else { Exit::Failed })
+}
+
+/// All checks that need no engine, and the samples that were read.
+fn examine(args: &VerifyArgs, model: Option<&Model>) -> anyhow::Result<(Report, Vec<Sample>)> {
+    let mut report = Report::default();
+    let (mut samples, mut locations) = (Vec::new(), Vec::new());
+    for sample in read_samples(&args.path).map_err(Stop::wrong_use)? {
+        match sample {
+            Ok((location, sample)) => {
+                let location = location.to_string();
+                look(&sample, &location, args, model, &mut report);
+                samples.push(sample);
+                locations.push(location);
+            }
+            Err(error) => report.find("unreadable", "", error.to_string()),
+        }
+    }
+    if samples.is_empty() && report.findings.is_empty() {
+        report.find("nothing", &args.path.display().to_string(), "there is no sample in it");
+    }
+    across::look(&samples, &locations, &mut report);
+    all_there(&args.path, &samples, &mut report)?;
+    report.findings.retain(|finding| !args.allow.contains(&finding.code));
+    Ok((report, samples))
 }
 
 /// The model that wrote the samples, where it can be found.
@@ -138,10 +148,9 @@ fn look(
         let found = "it was made with another tokenizer than it is checked with (--model)";
         report.find("tokenizer", location, found);
     }
-    let size = model.map(|model| model.vocab_size);
-    if let Some(at) = size.and_then(|size| sample.tokens.iter().position(|id| *id >= size)) {
-        let found = format!("tokens[{at}] is {}, outside the vocabulary", sample.tokens[at]);
-        report.find("vocabulary", location, found);
+    let outside = model.and_then(|model| check_vocabulary(sample, model.vocab_size));
+    if let Some(violation) = outside {
+        report.find(violation.code, location, violation.found);
     }
     report.rows.push(Row {
         sample_id: sample.sample_id.clone(),
@@ -179,36 +188,6 @@ fn non_canonical(sample: &Sample, model: &Model) -> usize {
     sample.turns.iter().filter(differs).count()
 }
 
-/// What only shows when samples are seen together.
-fn across(samples: &[Sample], report: &mut Report) {
-    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut trained: BTreeMap<(String, u32), usize> = BTreeMap::new();
-    let mut sessions: BTreeMap<String, (BTreeSet<u32>, u32)> = BTreeMap::new();
-    for sample in samples {
-        *seen.entry(&sample.sample_id).or_default() += 1;
-        let session = sample.session_id.to_string();
-        for span in &sample.turns {
-            if sample.loss_mask.get(span.start as usize) == Some(&1) {
-                *trained.entry((session.clone(), span.turn.0)).or_default() += 1;
-            }
-        }
-        let (segments, of) = sessions.entry(session).or_default();
-        segments.insert(sample.segment);
-        *of = sample.segments;
-    }
-    for (sample_id, times) in seen.into_iter().filter(|(_, times)| *times > 1) {
-        report.find("duplicate", sample_id, format!("{times} samples have this id"));
-    }
-    for ((session, turn), times) in trained.into_iter().filter(|(_, times)| *times > 1) {
-        report.find("trained_twice", &session, format!("turn {turn} is trained {times} times"));
-    }
-    for (session, (segments, of)) in sessions {
-        if !segments.iter().copied().eq(0..of) {
-            report.find("segments", &session, format!("{segments:?} of {of} segments are here"));
-        }
-    }
-}
-
 /// Whether every sample that the attempts' lines name is here.
 fn all_there(path: &Path, samples: &[Sample], report: &mut Report) -> anyhow::Result<()> {
     let file = path.join("attempts.jsonl");
@@ -228,3 +207,6 @@ fn all_there(path: &Path, samples: &[Sample], report: &mut Report) -> anyhow::Re
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,35 +28,51 @@ fn names(family: Family) -> Option<(&'static str, Option<&'static str>)> {
     }
 }
 
-fn thoughts(family: Family, name: Option<&str>) -> Option<Box<dyn ReasoningParser>> {
-    if family == Family::Mistral {
-        let config = ParserConfig {
-            think_start_token: "[THINK]".to_owned(),
-            think_end_token: "[/THINK]".to_owned(),
-            ..ParserConfig::default()
-        };
-        return Some(Box::new(BaseReasoningParser::new(config)));
-    }
-    let factory = reasoning_parser::ParserFactory::new();
-    name.map(|name| factory.registry().create_parser(name).expect("a registered parser"))
+/// The public parsers of a family.
+pub struct Parsers {
+    calls: Box<dyn ToolParser>,
+    thoughts: Option<Box<dyn ReasoningParser>>,
 }
 
-/// `None` where no public parser knows the family.
-pub fn parse(family: Family, row: &Row, tools: &[Value]) -> Option<Reply> {
-    let (calls, thought) = names(family)?;
-    let (mut reasoning, mut rest) = (String::new(), row.output.clone());
-    if let Some(mut parser) = thoughts(family, thought) {
-        if !row.prompt.is_empty() {
-            parser.mark_reasoning_started();
-            parser.mark_think_start_stripped();
-        }
-        let found = parser.detect_and_parse_reasoning(&rest).expect("their parser does not fail");
-        (reasoning, rest) = (found.reasoning_text, found.normal_text);
+impl Parsers {
+    /// `None` where no public parser knows the family.
+    pub fn of(family: Family) -> Option<Self> {
+        let (calls, thoughts) = names(family)?;
+        let registered = "a registered parser";
+        let factory = tool_parser::ParserFactory::new();
+        let calls = factory.registry().create_parser(calls).expect(registered);
+        let factory = reasoning_parser::ParserFactory::new();
+        let thoughts: Option<Box<dyn ReasoningParser>> = match thoughts {
+            Some(name) => Some(factory.registry().create_parser(name).expect(registered)),
+            None if family == Family::Mistral => Some(Box::new(bracketed())),
+            None => None,
+        };
+        Some(Self { calls, thoughts })
     }
-    let factory = tool_parser::ParserFactory::new();
-    let parser = factory.registry().create_parser(calls).expect("a registered parser");
-    let (content, calls) = calls_of(&*parser, &rest, tools);
-    Some(Reply::new(&reasoning, &content, calls))
+
+    pub fn parse(&mut self, row: &Row, tools: &[Value]) -> Reply {
+        let (mut reasoning, mut rest) = (String::new(), row.output.clone());
+        if let Some(parser) = &mut self.thoughts {
+            parser.reset();
+            if !row.prompt.is_empty() {
+                parser.mark_reasoning_started();
+                parser.mark_think_start_stripped();
+            }
+            let found = parser.detect_and_parse_reasoning(&rest).expect("a thought or none");
+            (reasoning, rest) = (found.reasoning_text, found.normal_text);
+        }
+        let (content, calls) = calls_of(&*self.calls, &rest, tools);
+        Reply::new(&reasoning, &content, calls)
+    }
+}
+
+/// Their parser of thoughts with Mistral's markers.
+fn bracketed() -> BaseReasoningParser {
+    BaseReasoningParser::new(ParserConfig {
+        think_start_token: "[THINK]".to_owned(),
+        think_end_token: "[/THINK]".to_owned(),
+        ..ParserConfig::default()
+    })
 }
 
 fn calls_of(

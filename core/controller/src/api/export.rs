@@ -18,14 +18,14 @@ use super::Shared;
 use super::error::{ApiError, ErrorBody};
 use super::sessions::Id;
 use crate::journal;
-use crate::sink::{Format, to_jsonl, to_safetensors};
+use crate::sink::{Format, to_jsonl, to_parquet, to_safetensors};
 
 /// Which samples, and how.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct SamplesQuery {
-    /// `jsonl` (default) or `safetensors`.
+    /// `jsonl` (default), `safetensors` or `parquet`.
     format: Option<String>,
     /// Only this segment.
     segment: Option<u32>,
@@ -36,7 +36,11 @@ pub(super) struct SamplesQuery {
     get, path = "/v1/sessions/{id}/samples", tag = "sessions", security(("token" = [])),
     params(("id" = String, Path, description = "Session id"), SamplesQuery),
     responses(
-        (status = 200, content((String = "application/x-ndjson"), (Vec<u8> = "application/octet-stream"))),
+        (status = 200, content(
+            (String = "application/x-ndjson"),
+            (Vec<u8> = "application/octet-stream"),
+            (Vec<u8> = "application/vnd.apache.parquet"),
+        )),
         (status = 400, body = ErrorBody, description = "safetensors holds one sample: add `segment`"),
         (status = 404, body = ErrorBody),
     )
@@ -60,6 +64,10 @@ pub(super) async fn samples(
                 let bytes = to_safetensors(only(samples)?).map_err(ApiError::internal)?;
                 Ok(([(CONTENT_TYPE, "application/octet-stream")], bytes).into_response())
             }
+            Format::Parquet => {
+                let bytes = to_parquet(samples).map_err(ApiError::internal)?;
+                Ok(([(CONTENT_TYPE, "application/vnd.apache.parquet")], bytes).into_response())
+            }
         }
     })
     .await
@@ -76,10 +84,20 @@ pub(super) async fn samples(
 )]
 pub(super) async fn turns(State(shared): State<Shared>, Id(id): Id) -> Result<Response, ApiError> {
     from_journal(&shared, &id, |records| {
+        let mut undelivered = BTreeSet::new();
+        for record in &records {
+            if let Record::Delivery(delivery) = record {
+                match delivery.whole {
+                    true => undelivered.remove(&delivery.turn),
+                    false => undelivered.insert(delivery.turn),
+                };
+            }
+        }
         let mut lines = String::new();
         for record in &records {
             if let Record::Turn(turn) = record {
-                lines.push_str(&turn_line(turn).to_string());
+                let delivered = !undelivered.contains(&turn.turn);
+                lines.push_str(&turn_line(turn, delivered).to_string());
                 lines.push('\n');
             }
         }
@@ -155,7 +173,7 @@ fn only(mut samples: Vec<Sample>) -> Result<Sample, ApiError> {
 }
 
 /// An exchange without its text and ids.
-fn turn_line(turn: &TurnRecord) -> Value {
+fn turn_line(turn: &TurnRecord, delivered: bool) -> Value {
     json!({
         "turn": turn.turn,
         "parent": turn.parent,
@@ -163,7 +181,14 @@ fn turn_line(turn: &TurnRecord) -> Value {
         "rule": turn.verdict.rule,
         "dialect": turn.dialect,
         "request_id": turn.request_id,
-        "digests": { "root": turn.root, "elements": turn.elements, "answer": turn.answer },
+        "digests": {
+            "root": turn.root,
+            "joined": turn.joined,
+            "elements": turn.elements,
+            "answer": turn.answer,
+        },
+        "match_rules": turn.rules,
+        "stretch_tokens": turn.stretch.len(),
         "finish_reason": turn.finish,
         "usage": turn.usage,
         "weight_versions": turn.versions,
@@ -175,7 +200,12 @@ fn turn_line(turn: &TurnRecord) -> Value {
             "remarks": turn.reply.remarks,
             "reasoning_open": turn.reasoning_open,
             "stop_text": turn.stop_text,
+            "delivered": delivered,
+            "rendered_anew": turn.anew,
+            "resumed_at": turn.resumed_at,
             "foreign_tokens": turn.foreign_tokens,
+            "context_diff_tokens": turn.context_diff_tokens,
+            "overlay_tokens": turn.overlay_tokens,
         },
     })
 }

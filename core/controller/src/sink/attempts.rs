@@ -52,7 +52,8 @@ pub struct AttemptLine {
     /// Reason codes of samples that are not clean, with counts.
     #[serde(default)]
     pub unhealthy: BTreeMap<String, u64>,
-    /// Where its samples end, where they lie in a shared file.
+    /// Where its samples end, where they lie in a shared file. Lines that were put into a Parquet file
+    /// are there under the same number.
     #[serde(default)]
     pub samples_end: Option<FileEnd>,
 }

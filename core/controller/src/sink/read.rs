@@ -1,4 +1,4 @@
-//! Reading samples back, from a file or an out directory, in either format.
+//! Reading samples back, from a file or an out directory, in any format.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rollgate_pipeline::sample::Sample;
 use serde::Deserialize;
 
+use super::parquet::Rows;
 use super::tensors::from_safetensors;
 use crate::limits::LINE_BYTES;
 
@@ -17,7 +18,7 @@ use crate::limits::LINE_BYTES;
 pub struct Location {
     /// The file.
     pub path: PathBuf,
-    /// The line, counted from 1, where a file has many samples.
+    /// The line or row, counted from 1, where a file has many samples.
     pub line: Option<u64>,
 }
 
@@ -50,17 +51,40 @@ pub enum ReadError {
         what: String,
     },
     /// There is nothing to read.
-    #[error("{0} holds no samples (samples-*.jsonl or *.safetensors)")]
+    #[error("{0} holds no samples (samples-*.jsonl, samples-*.parquet or *.safetensors)")]
     Nothing(PathBuf),
     /// The file is of another kind.
-    #[error("{0} is neither .jsonl nor .safetensors")]
+    #[error("{0} is neither .jsonl nor .parquet nor .safetensors")]
     UnknownKind(PathBuf),
 }
 
 /// Samples, read one at a time. A bad one is an error in its place; the next call goes on behind it.
 pub struct Samples {
     files: VecDeque<PathBuf>,
-    lines: Option<Lines>,
+    open: Option<Open>,
+}
+
+/// A file of many samples.
+enum Open {
+    Lines(Lines),
+    Rows { path: PathBuf, rows: Rows, row: u64 },
+}
+
+impl Open {
+    fn next(&mut self) -> Option<Result<(Location, Sample), ReadError>> {
+        match self {
+            Open::Lines(lines) => lines.next(),
+            Open::Rows { path, rows, row } => {
+                let read = rows.next()?;
+                *row += 1;
+                let at = Location { path: path.clone(), line: Some(*row) };
+                Some(match read {
+                    Ok(sample) => known_format(at, sample),
+                    Err(what) => Err(ReadError::NotASample { at, what }),
+                })
+            }
+        }
+    }
 }
 
 /// The samples of a file, of an out directory, or of a directory of sample files.
@@ -81,7 +105,7 @@ pub fn read_samples(path: &Path) -> Result<Samples, ReadError> {
     if files.is_empty() {
         return Err(ReadError::Nothing(path.to_owned()));
     }
-    Ok(Samples { files: files.into(), lines: None })
+    Ok(Samples { files: files.into(), open: None })
 }
 
 fn sample_files(dir: &Path) -> Result<Vec<PathBuf>, ReadError> {
@@ -91,7 +115,11 @@ fn sample_files(dir: &Path) -> Result<Vec<PathBuf>, ReadError> {
         let path = entry.map_err(io)?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let wanted = match kind(&path) {
-            Some(Kind::Lines) => name.starts_with("samples"),
+            // Lines that were put into a table, but are not removed yet, are there twice.
+            Some(Kind::Lines) => {
+                name.starts_with("samples") && !path.with_extension("parquet").exists()
+            }
+            Some(Kind::Table) => name.starts_with("samples"),
             Some(Kind::Tensors) => true,
             None => false,
         };
@@ -107,12 +135,14 @@ fn sample_files(dir: &Path) -> Result<Vec<PathBuf>, ReadError> {
 enum Kind {
     Lines,
     Tensors,
+    Table,
 }
 
 fn kind(path: &Path) -> Option<Kind> {
     match path.extension()?.to_str()? {
         "jsonl" | "ndjson" => Some(Kind::Lines),
         "safetensors" => Some(Kind::Tensors),
+        "parquet" => Some(Kind::Table),
         _ => None,
     }
 }
@@ -122,21 +152,30 @@ impl Iterator for Samples {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(lines) = &mut self.lines {
-                match lines.next() {
+            if let Some(open) = &mut self.open {
+                match open.next() {
                     Some(item) => return Some(item),
-                    None => self.lines = None,
+                    None => self.open = None,
                 }
             }
             let path = self.files.pop_front()?;
-            match kind(&path) {
-                Some(Kind::Lines) => match Lines::open(path) {
-                    Ok(lines) => self.lines = Some(lines),
-                    Err(error) => return Some(Err(error)),
-                },
+            let opened = match kind(&path) {
+                Some(Kind::Lines) => Lines::open(path).map(Open::Lines),
+                Some(Kind::Table) => table(path),
                 _ => return Some(tensors(path)),
+            };
+            match opened {
+                Ok(open) => self.open = Some(open),
+                Err(error) => return Some(Err(error)),
             }
         }
+    }
+}
+
+fn table(path: PathBuf) -> Result<Open, ReadError> {
+    match Rows::open(&path) {
+        Ok(rows) => Ok(Open::Rows { path, rows, row: 0 }),
+        Err(what) => Err(ReadError::NotASample { at: Location { path, line: None }, what }),
     }
 }
 

@@ -33,8 +33,14 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Goes on behind the last accepted attempt; what lies behind it is cut off.
-    pub(super) fn open(dir: &Path, roll: u64, lines: &[AttemptLine]) -> Result<Self, SinkError> {
+    /// Goes on behind the last accepted attempt; what lies behind it is cut off. `sealed`: whether the
+    /// samples of the file of this number were put elsewhere for good.
+    pub(super) fn open(
+        dir: &Path,
+        roll: u64,
+        lines: &[AttemptLine],
+        sealed: &dyn Fn(u32) -> bool,
+    ) -> Result<Self, SinkError> {
         let mut ends: BTreeMap<&str, u64> = BTreeMap::new();
         for end in lines.iter().filter_map(|line| line.samples_end.as_ref()) {
             let bytes = ends.entry(&end.file).or_default();
@@ -45,6 +51,13 @@ impl Rows {
         for index in 1.. {
             let (path, name) = (dir.join(name(index)), name(index));
             let valid = ends.get(name.as_str()).copied();
+            if sealed(index) {
+                if path.exists() {
+                    std::fs::remove_file(&path).map_err(SinkError::io(&path))?;
+                }
+                (rows.index, rows.valid_bytes) = (index + 1, 0);
+                continue;
+            }
             match (path.metadata(), valid) {
                 (Err(_), None) => break,
                 (Ok(_), None) => std::fs::remove_file(&path).map_err(SinkError::io(&path))?,
@@ -67,8 +80,8 @@ impl Rows {
             return Ok(None);
         }
         let bytes = to_jsonl(&samples)?;
-        if self.valid_bytes >= self.roll_bytes {
-            (self.index, self.valid_bytes, self.open) = (self.index + 1, 0, None);
+        if self.is_full() {
+            self.roll();
         }
         let path = self.dir.join(name(self.index));
         let written = self.append(&path, &bytes);
@@ -81,6 +94,26 @@ impl Rows {
         Ok(Some(FileEnd { file: name(self.index), bytes: self.valid_bytes }))
     }
 
+    /// Whether the next attempt belongs into another file.
+    pub(super) fn is_full(&self) -> bool {
+        self.valid_bytes >= self.roll_bytes
+    }
+
+    /// Whether the file has no samples yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.valid_bytes == 0
+    }
+
+    /// Number of the file.
+    pub(super) fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Begins the next file.
+    pub(super) fn roll(&mut self) {
+        (self.index, self.valid_bytes, self.open) = (self.index + 1, 0, None);
+    }
+
     fn append(&mut self, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         let file = match &mut self.open {
             Some(file) => file,
@@ -91,7 +124,8 @@ impl Rows {
     }
 }
 
-fn name(index: u32) -> String {
+/// Name of the file of this number.
+pub(super) fn name(index: u32) -> String {
     format!("samples-{index:05}.jsonl")
 }
 

@@ -45,7 +45,7 @@ fn compared(run: &RunSettings) -> Value {
 }
 
 fn fresh(dir: &Path) -> Result<(), SinkError> {
-    let ours = ["attempts.jsonl", "samples", "samples-00001.jsonl"];
+    let ours = ["attempts.jsonl", "samples", "samples-00001.jsonl", "samples-00001.parquet"];
     if ours.iter().any(|name| dir.join(name).exists()) {
         return Err(SinkError::Foreign(dir.to_owned()));
     }

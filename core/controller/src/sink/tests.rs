@@ -2,12 +2,14 @@
 
 use proptest::prelude::*;
 use rollgate_pipeline::id::{SessionHash, SessionId};
-use rollgate_pipeline::sample::{Health, Provenance, SampledSpan};
+use rollgate_pipeline::sample::{Health, Link, LinkKind, LinkTarget, Provenance, SampledSpan};
 use rollgate_pipeline::turn::Sampling;
 use serde_json::json;
 
 use super::*;
 use crate::outcome::Outcome;
+
+mod parquet_files;
 
 fn sample(n: u128, tokens: Vec<u32>, logprobs: Vec<f32>) -> Sample {
     let session_id = SessionId::new("n1", SessionHash(n));
@@ -20,7 +22,9 @@ fn sample(n: u128, tokens: Vec<u32>, logprobs: Vec<f32>) -> Sample {
         ill_formed: false,
         sampling: Sampling { temperature: Some(0.7), ..Sampling::default() },
         rule: None,
+        resumed_at: vec![0],
     };
+    let to = LinkTarget { session_id: session_id.clone(), segment: 4, turn: None };
     Sample {
         format: 1,
         sample_id: format!("{session_id}-0"),
@@ -37,7 +41,7 @@ fn sample(n: u128, tokens: Vec<u32>, logprobs: Vec<f32>) -> Sample {
         logprobs,
         turns: vec![span],
         weight_versions: vec![(0, "v1".into())],
-        links: Vec::new(),
+        links: vec![Link { kind: LinkKind::Spawned, to }],
         messages: vec![json!({"role": "user", "content": "a\u{2028}b"})],
         tools: Vec::new(),
         scene: "main".into(),
@@ -81,7 +85,7 @@ fn read(dir: &Path) -> Vec<Sample> {
     read_samples(dir).unwrap().map(|item| item.unwrap().1).collect()
 }
 
-const FORMATS: [Format; 2] = [Format::Jsonl, Format::Safetensors];
+const FORMATS: [Format; 3] = [Format::Jsonl, Format::Safetensors, Format::Parquet];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
@@ -100,6 +104,14 @@ proptest! {
         let back: Sample = serde_json::from_slice(&line).unwrap();
         prop_assert_eq!(&back.logprobs, &sample.logprobs);
         prop_assert_eq!(&back, &sample);
+        let empty = Sample { reward: None, ..self::sample(8, vec![], vec![]) };
+        let all = vec![empty, sample.clone(), sample];
+        let back = from_parquet(to_parquet(all.clone()).unwrap()).unwrap();
+        let bits = |sample: &Sample| -> Vec<u32> {
+            sample.logprobs.iter().map(|logprob| logprob.to_bits()).collect()
+        };
+        prop_assert_eq!(all.iter().map(bits).collect::<Vec<_>>(), back.iter().map(bits).collect::<Vec<_>>());
+        prop_assert_eq!(&back, &all);
     }
 }
 
@@ -132,6 +144,7 @@ fn what_a_crash_left_unaccepted_is_removed() {
         match &mut sink.writer {
             Writer::Rows(rows) => drop(rows.write(lost).unwrap()),
             Writer::Tensors(tensors) => tensors.write(lost).unwrap(),
+            Writer::Tables(tables) => drop(tables.write(lost).unwrap()),
         }
         drop(sink);
         let attempts = dir.path().join("attempts.jsonl");
@@ -145,6 +158,7 @@ fn what_a_crash_left_unaccepted_is_removed() {
         assert_eq!(read(dir.path()), std::slice::from_ref(&first));
         let again = sample(3, vec![3], vec![-2.5]);
         sink.accept(&mut line("t.1", Outcome::Done), vec![again.clone()]).unwrap();
+        sink.finish().unwrap();
         drop(sink);
         assert!(Sink::open(dir.path(), &run(format)).unwrap().is_settled("t.1"));
         assert_eq!(read(dir.path()), [first, again]);

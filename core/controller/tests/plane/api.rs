@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use rollgate_controller::api::{Api, ApiConfig, ServeError};
-use rollgate_controller::sink::from_safetensors;
+use rollgate_controller::sink::{from_parquet, from_safetensors};
 use serde_json::{Value, json};
 
 use crate::node;
@@ -116,6 +116,10 @@ async fn a_session_from_its_opening_to_its_end() {
     assert!(turns.head.contains("application/x-ndjson"));
     let turn: Value = serde_json::from_str(turns.text().trim_end()).unwrap();
     assert_eq!((&turn["scene"], &turn["turn"]), (&json!("main"), &json!(0)));
+    assert_eq!((&turn["dialect"], &turn["flags"]["delivered"]), (&json!("chat"), &json!(true)));
+    assert_eq!(turn["usage"]["prompt_tokens"], turn["stretch_tokens"]);
+    let digests = turn["digests"]["elements"].as_array().unwrap();
+    assert_eq!((digests.len(), &turn["match_rules"]), (1, &json!([])));
 
     let reward = port.ask(&of("POST", "/reward"), r#"{"reward": 0.5, "parts": {"a": 1}}"#).await;
     assert_eq!((reward.status, &reward.json()["parts"]), (200, &json!({"a": 1.0})));
@@ -135,7 +139,10 @@ async fn a_session_from_its_opening_to_its_end() {
     assert_eq!(serde_json::to_value(&sample).unwrap(), row);
     let wrong = port.ask(&of("GET", "/samples?segment=9"), "").await;
     assert_eq!((wrong.status, wrong.code().as_str()), (404, "no_segment"));
-    assert_eq!(port.ask(&of("GET", "/samples?format=parquet"), "").await.status, 400);
+    let table = port.ask(&of("GET", "/samples?format=parquet"), "").await;
+    assert!(table.head.contains("application/vnd.apache.parquet"), "{}", table.head);
+    assert_eq!(from_parquet(table.body).unwrap(), [sample]);
+    assert_eq!(port.ask(&of("GET", "/samples?format=csv"), "").await.status, 400);
 
     assert_eq!(port.ask(&of("DELETE", ""), "").await.status, 204);
     assert_eq!(port.ask(&of("GET", ""), "").await.status, 404);

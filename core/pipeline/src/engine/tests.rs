@@ -69,6 +69,27 @@ fn each_engine_has_its_own_names() {
     );
 }
 
+#[test]
+fn an_engine_is_told_to_give_up_in_its_own_words() {
+    let told = |kind: EngineKind| kind.abort_request("r\"1").map(|r| (r.path, text(&r)));
+    let vllm = r#"{"request_ids":["generate-tokens-r\"1"]}"#;
+    assert_eq!(told(Vllm), Some(("/inference/v1/abort_requests", vllm.to_owned())));
+    assert_eq!(told(VllmCompletions), None);
+    assert_eq!(told(Sglang), Some(("/abort_request", r#"{"rid":"r\"1"}"#.to_owned())));
+}
+
+#[test]
+fn a_pause_is_told_from_a_queue_that_is_full() {
+    let says = |status, message: &str| {
+        Vllm.paused(status, json!({"error": {"message": message}}).to_string().as_bytes())
+    };
+    assert!(says(503, "Generation is paused. Please retry after it resumes."));
+    assert!(says(503, "a weight update is in progress"));
+    assert!(!says(503, "The queue is full."));
+    assert!(!says(429, "Generation is paused."));
+    assert!(!Vllm.paused(503, b""));
+}
+
 /// A reply of two sampled ids, with these changes: a JSON pointer and its new value.
 fn reply(kind: EngineKind, changes: &[(&str, Value)]) -> Vec<u8> {
     let mut reply = match kind {

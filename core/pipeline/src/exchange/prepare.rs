@@ -87,7 +87,7 @@ pub(super) fn prepare(
         rules: resume.rules,
         anew: anew.map(str::to_owned),
         context_diff_tokens: resume.context_diff_tokens,
-        overlay_tokens: 0,
+        overlay_tokens: path.overlay_texts(from).map(|text| Eyes(model).tokens(text)).sum(),
         elements: path.elements[resume.matched..].iter().map(|element| element.digest).collect(),
         continued,
         messages,

@@ -85,17 +85,15 @@ impl Exchange {
     }
 
     /// The answer's way to the agent is over.
-    pub(super) fn delivered(&mut self, cx: &mut Context<'_>, kept: Rc<Kept>) -> Want {
+    pub(super) fn delivered(&mut self, cx: &mut Context<'_>, kept: &Kept) -> Want {
         let whole = !self.gone;
         if let Some(ticket) = self.ticket.as_ref().filter(|_| !whole) {
             ticket.keep_until(cx.now.mono_ms.saturating_add(cx.gatehouse.sessions.orphan_grace_ms));
         }
-        let tell = kept.ended(whole);
-        let record = Record::Delivery(Delivery { turn: kept.turn, whole });
-        self.sent = whole.then_some(kept);
-        if !tell {
+        if !kept.ended(whole) {
             return self.done();
         }
+        let record = Record::Delivery(Delivery { turn: kept.turn, whole });
         let told = record
             .clone()
             .to_frame()

@@ -171,11 +171,10 @@ impl ReplayError {
 /// The rules of a session, or what is wrong with one of them. Its own come first, then the node's,
 /// then those shipped for the agent.
 pub fn rule_set(agent: Option<&str>, node: &[Rule], own: &[Rule]) -> Result<RuleSet, String> {
-    let _ = agent;
     if let Some(rule) = own.iter().chain(node).find(|rule| rule.name.is_empty()) {
         return Err(format!("`rules`: a rule of action {:?} has no name", rule.action));
     }
-    Ok(RuleSet::default())
+    RuleSet::for_session(agent, node, own).map_err(|error| format!("`rules`: {error}"))
 }
 
 impl Session {

@@ -91,6 +91,11 @@ impl Kept {
         self.said.set(next);
         tell
     }
+
+    /// What was thought to be delivered was not.
+    pub(super) fn lost(&self) {
+        self.said.set(Said::Nothing);
+    }
 }
 
 /// How far an exchange is, for others that ask for the same.

@@ -1,8 +1,8 @@
 //! DeepSeek: a section `<｜tool▁calls▁begin｜>…<｜tool▁calls▁end｜>` of calls
-//! `<｜tool▁call▁begin｜>…<｜tool▁call▁end｜>`. In V3 and R1 a call reads
-//! `function<｜tool▁sep｜>NAME\n```json\n{…}\n``` ` (the fence closed), in V3.1 `NAME<｜tool▁sep｜>{…}`.
+//! `<｜tool▁call▁begin｜>…<｜tool▁call▁end｜>`. A call of V3.1 reads `NAME<｜tool▁sep｜>{…}`; in V3 and R1 it
+//! reads `function<｜tool▁sep｜>NAME` and, on the next lines, the arguments in a code fence for `json`.
 //!
-//! Each reads the other's form as well (remark `call_other_form`): checkpoints between the two mix
+//! Each reads the other's form as well (remark `call_other_form`), for some checkpoints mix
 //! them. A section may be missing around a call (remark `section_missing`), and so may the fence
 //! around the arguments (remark `call_fence_missing`). Arguments are the model's bytes.
 

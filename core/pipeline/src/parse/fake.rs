@@ -36,6 +36,7 @@ impl Fake {
             think_close: self.added("</think>"),
             call_open: self.added("<tool_call>"),
             call_close: self.added("</tool_call>"),
+            ends: self.added(close).into_iter().collect(),
         }
     }
 

@@ -3,6 +3,7 @@
 //! Markers are looked up as added tokens, once, when a machine is made.
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 use super::call::Written;
 use crate::id::TokenId;
@@ -115,6 +116,8 @@ pub(super) enum Role {
 pub(super) struct Lexicon<'a> {
     tokenizer: &'a dyn Tokenizer,
     roles: Vec<(TokenId, Role)>,
+    /// No id outside has a role: most tokens are looked up no further.
+    range: RangeInclusive<TokenId>,
     /// Inner markers that are no added tokens of this vocabulary: found by their letters.
     spelled: Vec<(usize, &'static [u8])>,
 }
@@ -146,14 +149,17 @@ impl<'a> Lexicon<'a> {
                 None => spelled.push((kind, text.as_bytes())),
             }
         }
-        Self { tokenizer, roles, spelled }
+        let ids = || roles.iter().map(|&(id, _)| id);
+        let range = ids().min().unwrap_or(1)..=ids().max().unwrap_or(0);
+        Self { tokenizer, roles, range, spelled }
     }
 
     /// Bytes and role of a token; `None` for an id outside the vocabulary.
     pub(super) fn look_up(&self, id: TokenId) -> Option<(&'a [u8], Role)> {
         let bytes = self.tokenizer.bytes_of(id)?;
-        let known = self.roles.iter().find(|(known, _)| *known == id);
-        let role = match known {
+        let mut roles = self.roles.iter();
+        let known = self.range.contains(&id).then(|| roles.find(|(known, _)| *known == id));
+        let role = match known.flatten() {
             Some(&(_, role)) => role,
             None if is_bracketed(bytes) && is_added(self.tokenizer, id) => Role::Control,
             None => Role::Text,

@@ -47,18 +47,18 @@ impl Machine for Llama31<'_> {
             self.draft.fault("unknown_id");
             return;
         };
-        let end = id == self.setting.markers.close || self.ends.contains(&Some(id));
-        match self.parts.last_mut() {
-            _ if end => self.over = true,
-            _ if Some(id) != self.tag && is_control(tokenizer, id, &[("<|", "|>")]) => {
-                self.draft.fault("control_token");
-            }
-            _ if self.over => self.draft.fault("text_after_end"),
-            Some(part) if Some(id) != self.tag => {
-                self.last_len = bytes.len();
-                part.extend_from_slice(bytes);
-            }
-            _ => self.parts.push(Vec::new()),
+        let tagged = self.tag == Some(id);
+        if id == self.setting.markers.close || self.ends.contains(&Some(id)) {
+            self.over = true;
+        } else if !tagged && is_control(tokenizer, id, &[("<|", "|>")]) {
+            self.draft.fault("control_token");
+        } else if self.over {
+            self.draft.fault("text_after_end");
+        } else if tagged {
+            self.parts.push(Vec::new());
+        } else if let Some(part) = self.parts.last_mut() {
+            self.last_len = bytes.len();
+            part.extend_from_slice(bytes);
         }
     }
 

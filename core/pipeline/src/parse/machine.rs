@@ -105,7 +105,7 @@ impl Machine for Walker<'_> {
             (Place::Over, Role::End) => {}
             (Place::Over, _) => self.fault("text_after_end"),
             (_, Role::End) => {
-                self.bare_calls();
+                self.bare_calls(false);
                 self.settle();
                 // An answer that is cut off may leave things open; one that ends itself may not.
                 self.ill_formed |= self.reasoning_open || self.section_open;
@@ -125,7 +125,7 @@ impl Machine for Walker<'_> {
         let stop = end.stop_text.unwrap_or_default().as_bytes();
         if stop.is_empty() {
             // A stop text may have to be cut off from what would be the call.
-            self.bare_calls();
+            self.bare_calls(false);
         }
         self.settle();
         let text = if self.reasoning_open { &mut self.reasoning } else { &mut self.content };
@@ -257,7 +257,7 @@ impl<'a> Walker<'a> {
             (Place::Content, Role::ThinkOpen) => self.open_reasoning(),
             (Place::Reasoning | Place::Content, Role::SectionOpen) => self.open_section(bytes),
             (Place::Reasoning | Place::Content, Role::CallOpen) => self.open_call(bytes),
-            (Place::Content, Role::CallClose) if self.bare_calls() => {}
+            (Place::Content, Role::CallClose) if self.bare_calls(true) => {}
             (Place::Section { thinking }, role) => self.marker_in_section(thinking, role, bytes),
             (Place::Call { thinking }, Role::CallClose) => self.close_call(thinking, bytes),
             (Place::Call { thinking }, Role::CallOpen | Role::SectionOpen | Role::SectionClose) => {
@@ -284,7 +284,7 @@ impl<'a> Walker<'a> {
     }
 
     fn open_reasoning(&mut self) {
-        self.bare_calls();
+        self.bare_calls(false);
         let first = self.reasoning.is_empty()
             && self.calls.is_empty()
             && self.content.trim_ascii().is_empty();
@@ -311,7 +311,7 @@ impl<'a> Walker<'a> {
 
     fn open_call(&mut self, opener: &[u8]) {
         let thinking = self.place == Place::Reasoning;
-        if thinking || !self.bare_calls() {
+        if thinking || !self.bare_calls(false) {
             self.take_misspelt_opener(thinking);
         }
         self.held.extend_from_slice(opener);
@@ -416,24 +416,26 @@ impl<'a> Walker<'a> {
         text
     }
 
-    /// Takes calls that stand in the content without their opener. They begin a line, nothing
-    /// follows them, and their tools are on offer: else text about calls would be taken for calls.
-    fn bare_calls(&mut self) -> bool {
+    /// Takes calls that stand in the content without their opener. They begin a line, unless the
+    /// marker that ends a call follows (`closed`); they end with their closing tag, and nothing else
+    /// follows; their tools are on offer: else text about calls would be taken for calls.
+    fn bare_calls(&mut self, closed: bool) -> bool {
         let Some((open, close)) = self.grammar.bare.filter(|_| self.place == Place::Content) else {
             return false;
         };
         let from = std::mem::replace(&mut self.searched, self.content.len());
         let text = &self.content[from..];
         let mut starts = text.iter().enumerate().filter(|&(_, &byte)| byte == b'<');
-        let begins_line = |at: usize| match (from + at).checked_sub(1) {
-            None => true,
-            Some(before) => self.content[before] == b'\n',
+        let may_begin = |at: usize| match (from + at).checked_sub(1) {
+            Some(before) if !closed => self.content[before] == b'\n',
+            _ => true,
         };
         let first = starts
-            .find(|&(at, _)| text[at..].starts_with(open.as_bytes()) && begins_line(at))
+            .find(|&(at, _)| text[at..].starts_with(open.as_bytes()) && may_begin(at))
             .map(|(at, _)| from + at);
         let Some(start) = first else { return false };
-        if !without_trailing(&self.content[start..], is_blank).ends_with(close.as_bytes()) {
+        let text = without_trailing(&self.content[start..], is_blank);
+        if !closed && !text.ends_with(close.as_bytes()) {
             return false;
         }
         let read = (self.grammar.read)(&self.lexicon.body(&self.content[start..], &[]), self.tools);

@@ -3,7 +3,8 @@
 //!
 //! Only the outer tags are tokens; those inside are letters. `<function=…>…</function>` is a call on
 //! its own, with either outer tag missing (remarks `call_opener_missing`, `call_close_missing`).
-//! Without opener it must begin a line, be followed by nothing, and name a tool on offer.
+//! Without opener it must name a tool on offer and be followed by nothing but the closing tag, and if
+//! that is missing too, begin a line.
 //!
 //! Values are typed by the tool's schema (`schema.rs`); where they end says `elements.rs`.
 

@@ -73,6 +73,7 @@ fn records() -> Vec<Record> {
     vec![
         Record::Opened(Box::new(opened())),
         Record::Turn(Box::new(turn_record(TurnIndex(0)))),
+        Record::Delivery(Delivery { turn: TurnIndex(0), whole: false }),
         Record::Reward(Reward { reward: Some(0.5), parts: Default::default() }),
         Record::Sealed(Sealed { at_ms: 9 }),
     ]
@@ -113,7 +114,7 @@ fn a_file_cut_anywhere_loses_only_what_was_not_whole() {
 #[test]
 fn damage_in_the_middle_is_not_taken_for_a_torn_end() {
     let (file, ends) = file();
-    for (at, frame) in [(ends[1] + 20, 1), (ends[2] - 1, 1), (file.len() - 1, 3)] {
+    for (at, frame) in [(ends[1] + 20, 1), (ends[2] - 1, 1), (file.len() - 1, 4)] {
         let mut damaged = file.clone();
         damaged[at] ^= 1;
         let error = Frames::new(&damaged).read_all().unwrap_err();

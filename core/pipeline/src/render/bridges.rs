@@ -98,13 +98,13 @@ fn sampled(model: &Model, message: &Message) -> Result<Vec<TokenId>, Fault> {
     if written.is_none() {
         written = model.answer(message, &follows)?;
     }
-    let (text, guard) = written.ok_or_else(|| {
+    let written = written.ok_or_else(|| {
         Fault::new(FaultKind::TemplateRefused, "an answer is not written behind its prompt")
     })?;
     let mut ids = Vec::new();
-    model.encode(&text, &guard, &mut ids)?;
+    model.encode(&written.text, &written.guard, &mut ids)?;
     if !model.turn_end.begins_next() {
-        ids.push(model.markers.close);
+        ids.push(written.close.unwrap_or(model.markers.close));
     }
     Ok(ids)
 }

@@ -4,7 +4,6 @@ use super::Model;
 use super::control::Guard;
 use super::conversation::Conversation;
 use super::probe::pinned;
-use super::stretch::AfterTurn;
 use crate::fault::Fault;
 use crate::id::TokenId;
 use crate::turn::{Message, Role};
@@ -29,13 +28,13 @@ impl Model {
         self.detokenize(sampled, &mut spelled);
         let follows = what_follows(sent);
         let reads = |new: &[Message]| {
-            let Ok(Some((answer, guard))) = self.answer(sent, new) else { return false };
-            if !guard.placed() {
-                return answer.as_bytes() == spelled;
+            let Ok(Some(answer)) = self.answer(sent, new) else { return false };
+            if !answer.guard.placed() {
+                return answer.text.as_bytes() == spelled;
             }
             // Text that spells markers reads as the same letters, but is not the same.
             let mut ids = Vec::new();
-            self.encode(&answer, &guard, &mut ids).is_ok() && ids == sampled
+            self.encode(&answer.text, &answer.guard, &mut ids).is_ok() && ids == sampled
         };
         reads(&follows) || reads(&[])
     }
@@ -46,7 +45,7 @@ impl Model {
         &self,
         sent: &Message,
         new: &[Message],
-    ) -> Result<Option<(String, Guard<'_>)>, Fault> {
+    ) -> Result<Option<Written<'_>>, Fault> {
         let user = Message::text(Role::User, "go on");
         let mut messages = vec![&user];
         let (tools, kwargs) = (&[][..], &pinned());
@@ -62,24 +61,29 @@ impl Model {
             [] => None,
             new => Some(self.after_turn(&sent.tool_calls, new, tools, kwargs)?),
         };
-        let answer = self.without_close(answer, behind.as_ref().map(AfterTurn::text));
-        Ok(answer.map(|answer| (answer.to_owned(), guard)))
-    }
-
-    /// An answer without the token that closes it and what is behind that.
-    fn without_close<'a>(&self, answer: &'a str, behind: Option<&str>) -> Option<&'a str> {
-        if self.turn_end.begins_next() {
-            return match behind {
-                None => Some(answer),
-                Some(behind) => answer.strip_suffix(behind),
-            };
-        }
-        let answer = match behind {
-            None => answer.trim_end(),
-            Some(behind) => answer.strip_suffix(behind)?,
+        let answer = match &behind {
+            None => Some(answer),
+            Some(behind) => answer.strip_suffix(behind.text()),
         };
-        self.turn_end.closers.iter().find_map(|(close, _)| answer.strip_suffix(close.as_str()))
+        let Some(answer) = answer else { return Ok(None) };
+        // Where nothing follows, there may be a separator behind the close token, or no close token.
+        let closed = if behind.is_none() { answer.trim_end() } else { answer };
+        let without = |(close, id): &(String, TokenId)| {
+            Some((closed.strip_suffix(close.as_str())?, Some(*id)))
+        };
+        let closers = self.turn_end.closers.iter().filter(|_| !self.turn_end.begins_next());
+        let (text, close) = closers.into_iter().find_map(without).unwrap_or((answer, None));
+        Ok(Some(Written { text: text.to_owned(), guard, close }))
     }
+}
+
+/// An answer as the template writes it.
+pub(super) struct Written<'a> {
+    /// Its text, guards still in it.
+    pub text: String,
+    pub guard: Guard<'a>,
+    /// The token that the template closes it with, where it does.
+    pub close: Option<TokenId>,
 }
 
 /// What an agent sends next: results of the calls, or the user's next message.

@@ -44,6 +44,8 @@ pub struct ProbeReport {
     pub calls: Vec<Marker>,
     /// Switches of the template that are on, since they keep history as it was.
     pub switches: Map<String, Value>,
+    /// blake3 of `tokenizer.json` in hex.
+    pub tokenizer_digest: String,
     /// Longest prompt plus answer, in tokens.
     pub max_context: u32,
     /// Ids are below this.
@@ -76,6 +78,7 @@ impl Model {
             reasoning: markers([self.markers.think_open, self.markers.think_close]),
             calls: markers([self.markers.call_open, self.markers.call_close]),
             switches: self.constants.switches.clone(),
+            tokenizer_digest: self.tokenizer_digest.clone(),
             max_context: self.max_context,
             vocab_size: self.vocab_size,
             counterexample: self.counterexample.clone(),

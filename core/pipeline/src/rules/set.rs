@@ -26,7 +26,8 @@ pub struct RuleSet {
 
 #[derive(Debug, Default)]
 struct Active {
-    rules: Vec<Compiled>,
+    /// Shared with other sessions: what a regular expression needs while it searches is large.
+    rules: Vec<Arc<Compiled>>,
     built_in: Vec<&'static str>,
 }
 
@@ -105,16 +106,16 @@ impl RuleSet {
         let lists = [compile(session_rules)?, compile(node_rules)?, shipped.clone()];
         let known = || {
             let all = lists.iter().flatten().filter(|rule| rule.action() != Action::Off);
-            all.map(Compiled::name).chain(BUILT_IN)
+            all.map(|rule| rule.name()).chain(BUILT_IN)
         };
-        let mut rules: Vec<Compiled> = Vec::new();
+        let mut rules: Vec<Arc<Compiled>> = Vec::new();
         for rule in lists.iter().flatten() {
             if rule.action() == Action::Off && !known().any(|name| name == rule.name()) {
                 let known = known().collect::<Vec<_>>().join(", ");
                 return Err(RuleError::Unknown { name: rule.name().to_owned(), known });
             }
             if rule.is_for(agent) && !rules.iter().any(|nearer| nearer.name() == rule.name()) {
-                rules.push(rule.clone());
+                rules.push(Arc::clone(rule));
             }
         }
         let built_in = BUILT_IN.into_iter();
@@ -161,12 +162,12 @@ impl RuleSet {
 
     /// Its rules with the numbers by which readings name them.
     pub(crate) fn rules(&self) -> impl Iterator<Item = (u16, &Compiled)> {
-        (0..).zip(&self.active.rules)
+        (0..).zip(self.active.rules.iter().map(Arc::as_ref))
     }
 
     /// Name of a rule, by number.
     pub(crate) fn name(&self, rule: u16) -> Option<&str> {
-        self.active.rules.get(usize::from(rule)).map(Compiled::name)
+        self.active.rules.get(usize::from(rule)).map(|rule| rule.name())
     }
 
     /// Whether a built-in equality holds.
@@ -181,7 +182,7 @@ impl RuleSet {
     }
 }
 
-static SHIPPED: LazyLock<Result<Vec<Compiled>, RuleError>> = LazyLock::new(|| {
+static SHIPPED: LazyLock<Result<Vec<Arc<Compiled>>, RuleError>> = LazyLock::new(|| {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct File {
@@ -192,11 +193,11 @@ static SHIPPED: LazyLock<Result<Vec<Compiled>, RuleError>> = LazyLock::new(|| {
     compile(&file.rules)
 });
 
-fn compile(rules: &[Rule]) -> Result<Vec<Compiled>, RuleError> {
+fn compile(rules: &[Rule]) -> Result<Vec<Arc<Compiled>>, RuleError> {
     for (at, rule) in rules.iter().enumerate() {
         if rules[..at].iter().any(|before| before.name == rule.name) {
             return Err(RuleError::Twice { name: rule.name.clone() });
         }
     }
-    rules.iter().map(Compiled::new).collect()
+    rules.iter().map(|rule| Compiled::new(rule).map(Arc::new)).collect()
 }

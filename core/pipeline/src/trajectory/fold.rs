@@ -25,6 +25,16 @@ pub(super) struct Folded {
     pub(super) tail: Option<usize>,
 }
 
+impl Folded {
+    /// Takes away the first elements; overlays count from behind them.
+    pub(super) fn skip(&mut self, elements: usize) {
+        self.elements.drain(..elements);
+        for overlay in &mut self.overlays {
+            overlay.elements = overlay.elements.saturating_sub(elements);
+        }
+    }
+}
+
 /// What to fold.
 pub(super) struct Conversation<'m> {
     pub(super) messages: &'m [&'m Message],

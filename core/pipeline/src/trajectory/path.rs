@@ -88,10 +88,8 @@ impl Path {
         let conversation = Conversation { messages: &messages, from_start: true, last };
         let mut folded = fold(&conversation, habits);
         let (leading, elements) = Leading::split(&mut folded.elements);
-        for overlay in &mut folded.overlays {
-            overlay.elements = overlay.elements.saturating_sub(folded.elements.len());
-        }
         let root = root_digest(root, &folded.elements);
+        folded.skip(folded.elements.len());
         let copies = elements.iter().scan(leading.strict, |chain, element| {
             *chain = extend(extend(*chain, element.strict), element.plain);
             Some(*chain)

@@ -89,6 +89,12 @@ impl Waiting {
     }
 }
 
+/// A record on its way in: the last step, and the request's own chain where that is another.
+struct Thread {
+    at: StepIndex,
+    own: Option<Digest>,
+}
+
 /// The message layer of a trajectory.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
@@ -141,98 +147,91 @@ impl Steps {
 
     fn thread(&mut self, waiting: Waiting, habits: Habits<'_>) {
         let parent = waiting.parent.and_then(|parent| self.place(parent)).copied();
-        // An answer that is gone on from in the same breath: its run is read along.
-        let seed: Vec<Message> = match parent {
-            Some(place) if self.step(place.step).message.role == Role::Assistant => {
-                let run = self.run(place.step).into_iter();
-                run.map(|step| self.step(step).message.clone()).collect()
-            }
-            _ => Vec::new(),
-        };
+        let seed = parent.map_or_else(Vec::new, |place| self.seed(place.step));
         let messages: Vec<&Message> = seed.iter().chain(&waiting.messages).collect();
-        let last = messages.len().saturating_sub(1);
-        let reply_at = messages.len();
+        let (reply_at, last) = (messages.len(), messages.len().saturating_sub(1));
         let messages: Vec<&Message> = messages.into_iter().chain([&waiting.reply]).collect();
         let conversation = Conversation { messages: &messages, from_start: parent.is_none(), last };
         let mut folded = fold(&conversation, habits);
-        let seeded = folded.elements.iter().filter(|e| e.message < seed.len()).count();
-        folded.elements.drain(..seeded);
-        let overlays = folded
-            .overlays
-            .iter()
-            .map(|overlay| (overlay.elements.saturating_sub(seeded), overlay.text.as_str()));
-        let (mut at, mut chain, elements);
-        let overlaid;
-        match parent {
+        let at = match parent {
             Some(place) => {
-                (at, chain, elements) = (place.step, place.chain, folded.elements);
-                overlaid = overlay_digest(overlays);
+                folded.skip(folded.elements.iter().filter(|e| e.message < seed.len()).count());
+                place.step
             }
             None => {
                 let (leading, rest) = Leading::split(&mut folded.elements);
-                let count = folded.elements.len();
-                overlaid =
-                    overlay_digest(overlays.map(|(at, text)| (at.saturating_sub(count), text)));
-                chain = waiting.root;
-                at = self.root(chain, &leading, &messages);
-                elements = rest;
+                folded.skip(folded.elements.len());
+                folded.elements = rest;
+                self.root(waiting.root, &leading, &messages)
             }
+        };
+        let overlays = folded.overlays.iter();
+        let overlaid =
+            overlay_digest(overlays.map(|overlay| (overlay.elements, overlay.text.as_str())));
+        let (prompt, answer): (Vec<Element>, Vec<Element>) =
+            folded.elements.into_iter().partition(|element| element.message != reply_at);
+        let recorded = (prompt.len() == waiting.elements.len()).then_some(&waiting);
+        let mut thread = Thread { at, own: waiting.joined };
+        self.join(&thread, waiting.parent);
+        for (place, mut element) in prompt.into_iter().enumerate() {
+            element.digest = recorded.map_or(element.digest, |waiting| waiting.elements[place]);
+            self.lengthen(&mut thread, &element, messages[element.message]);
         }
-        let mut own = waiting.joined;
-        if let (Some(own), Some(parent)) = (own, waiting.parent) {
-            let point = self.points.entry(own).or_default();
-            if !point.answers.contains(&parent) {
-                point.answers.push(parent);
-                point.steps.push(at);
-            }
+        let prompt = self.step(thread.at).chain;
+        for chain in [Some(prompt), thread.own].into_iter().flatten() {
+            self.points.entry(chain).or_default().prompts.push(waiting.turn);
         }
-        let counted = elements.iter().filter(|e| e.message != reply_at).count();
-        let as_recorded = counted == waiting.elements.len();
-        let mut prompt = chain;
-        let mut evidence = None;
-        for (place, mut element) in elements.into_iter().enumerate() {
-            let is_reply = element.message == reply_at;
-            let recorded = match is_reply {
-                true => waiting.answer,
-                false => waiting.elements.get(place).copied(),
-            };
-            element.digest = recorded.filter(|_| as_recorded).unwrap_or(element.digest);
-            if is_reply {
-                prompt = chain;
-                self.add_prompt(waiting.turn, [Some(chain), own]);
-                evidence = Some(element.evidence);
-            }
-            own = own.map(|own| extend(own, element.digest));
-            at = self.add(at, &element, messages[element.message]);
-            chain = self.step(at).chain;
-            if let Some(own) = own {
-                let point = self.points.entry(own).or_default();
-                if !point.steps.contains(&at) {
-                    point.steps.push(at);
-                }
-            }
+        let mut place = Place {
+            step: at,
+            chain: prompt,
+            prompt,
+            silent: true,
+            evidence: Evidence::default(),
+            overlaid,
+        };
+        for mut element in answer {
+            element.digest = recorded.and_then(|w| w.answer).unwrap_or(element.digest);
+            (place.silent, place.evidence) = (false, element.evidence);
+            self.lengthen(&mut thread, &element, messages[element.message]);
         }
-        if evidence.is_none() {
-            prompt = chain;
-            self.add_prompt(waiting.turn, [Some(chain), own]);
+        place.step = thread.at;
+        place.chain = self.step(thread.at).chain;
+        for chain in [Some(place.chain), thread.own].into_iter().flatten() {
+            self.points.entry(chain).or_default().answers.push(waiting.turn);
         }
-        for chain in [Some(chain), own].into_iter().flatten() {
-            let point = self.points.entry(chain).or_default();
-            if !point.answers.contains(&waiting.turn) {
-                point.answers.push(waiting.turn);
-            }
-        }
-        self.steps[at.0 as usize].answers.push(waiting.turn);
-        let silent = evidence.is_none();
-        let evidence = evidence.unwrap_or_default();
-        self.places.push(Place { step: at, chain, prompt, silent, evidence, overlaid });
+        self.steps[thread.at.0 as usize].answers.push(waiting.turn);
+        self.places.push(place);
     }
 
-    fn add_prompt(&mut self, turn: TurnIndex, chains: [Option<Digest>; 2]) {
-        for chain in chains.into_iter().flatten() {
-            let point = self.points.entry(chain).or_default();
-            if !point.prompts.contains(&turn) {
-                point.prompts.push(turn);
+    /// An answer that is gone on from in the same breath is read along with its run, and results
+    /// with the calls before them.
+    fn seed(&self, step: StepIndex) -> Vec<Message> {
+        match self.step(step).message.role {
+            Role::Assistant => {
+                let run = self.run(step).into_iter();
+                run.map(|step| self.step(step).message.clone()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Notes that a request's own chain joins a turn's.
+    fn join(&mut self, thread: &Thread, parent: Option<TurnIndex>) {
+        let (Some(own), Some(parent)) = (thread.own, parent) else { return };
+        let point = self.points.entry(own).or_default();
+        if !point.answers.contains(&parent) {
+            point.answers.push(parent);
+            point.steps.push(thread.at);
+        }
+    }
+
+    fn lengthen(&mut self, thread: &mut Thread, element: &Element, message: &Message) {
+        thread.own = thread.own.map(|own| extend(own, element.digest));
+        thread.at = self.add(thread.at, element, message);
+        if let Some(own) = thread.own {
+            let point = self.points.entry(own).or_default();
+            if !point.steps.contains(&thread.at) {
+                point.steps.push(thread.at);
             }
         }
     }

@@ -4,6 +4,7 @@
 //! stored once; sampled ids are never merged with anything, so two equal answers stay two answers.
 
 use crate::id::TokenId;
+use crate::planted::{self, Bug};
 
 /// An edge; stays valid when edges are split, and names the same end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -52,6 +53,9 @@ impl TokenTree {
     }
 
     pub(super) fn add_sampled(&mut self, base: EdgeIndex, ids: Vec<TokenId>) -> EdgeIndex {
+        if planted::on(Bug::SampledMerged) {
+            return self.add_context(base, &ids);
+        }
         self.add_child(base, ids, true)
     }
 
@@ -100,6 +104,7 @@ impl TokenTree {
     fn split(&mut self, edge: EdgeIndex, keep: usize) -> EdgeIndex {
         let old = &mut self.edges[edge.0 as usize];
         debug_assert!(!old.sampled, "sampled edges are whole");
+        let keep = keep + usize::from(planted::on(Bug::SplitOffByOne));
         let tail = old.ids.split_off(keep);
         let front_ids = std::mem::replace(&mut old.ids, tail);
         let (parent, end) = (old.parent, old.end - old.ids.len() as u32);

@@ -29,7 +29,7 @@ fn defaults_are_settled_and_printable() {
 fn what_sessions_get_is_set_in_two_tables() {
     let text = "[model]\ndir = \"m\"\nretention = \"template\"\n[[engines]]\nurl = \"http://e\"\n\
                 [sessions]\nhistory = \"faithful\"\norphan_grace_ms = 7\n\
-                rules = [{ name = \"r\", action = \"strip\" }]\n[limits]\npark_ms = 9\n";
+                rules = [{ name = \"r\", action = \"strip\", pattern = \"x\" }]\n[limits]\npark_ms = 9\n";
     let settled = settle(text, &[]).unwrap();
     let defaults = settled.session_defaults();
     assert_eq!(
@@ -72,6 +72,8 @@ fn what_is_wrong_is_named_with_its_line() {
     check_bad(&rule.replace("strip_", "strip\"\nactoin = \""), &["node.toml:6", "`action`?"]);
     let nameless = format!("{GOOD}[[sessions.rules]]\nname = \"\"\naction = \"strip\"\n");
     check_bad(&nameless, &["sessions.rules", "has no name"]);
+    let broken = nameless.replace("name = \"\"", "name = \"r\"\npattern = \"(\"");
+    check_bad(&broken, &["sessions.rules", "\"r\"", "not a regular expression"]);
     check_bad("a = [", &["node.toml:1"]);
     check_bad("[[engines]]\nurl = \"http://e\"\n", &["model.dir"]);
     check_bad("[model]\ndir = \"m\"\n", &["engines"]);

@@ -1,5 +1,6 @@
 //! What `verify` found, for people and for programs.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -40,6 +41,15 @@ pub struct Row {
     pub health: String,
 }
 
+/// Sampled tokens of the scenes that are trained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Trained {
+    /// All of them; a token that several samples have counts once.
+    pub tokens: u64,
+    /// Those that are trained in exactly one sample.
+    pub once: u64,
+}
+
 /// The whole report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
@@ -47,11 +57,21 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// What is wrong.
     pub findings: Vec<Finding>,
+    /// How many of the tokens to be trained are trained exactly once.
+    pub trained: Trained,
     /// Differences of log-probabilities, where an engine was asked.
     pub scores: Option<Scores>,
 }
 
 const SHOWN_FINDINGS: usize = 50;
+
+/// How often a code was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct Reason {
+    times: u64,
+    /// Samples, files or sessions.
+    places: usize,
+}
 
 impl Report {
     /// Adds a finding.
@@ -63,9 +83,29 @@ impl Report {
         });
     }
 
-    /// For programs.
+    /// How often each code was found, and in how many places.
+    fn reasons(&self) -> BTreeMap<&str, Reason> {
+        let mut places: BTreeMap<&str, (u64, BTreeMap<&str, ()>)> = BTreeMap::new();
+        for finding in &self.findings {
+            let (times, places) = places.entry(&finding.code).or_default();
+            *times += 1;
+            places.insert(&finding.location, ());
+        }
+        let reason =
+            |(times, places): (u64, BTreeMap<&str, ()>)| Reason { times, places: places.len() };
+        places.into_iter().map(|(code, found)| (code, reason(found))).collect()
+    }
+
+    /// For programs: the report, and under `reasons` how often each code was found.
     pub fn to_json(&self) -> String {
-        serde_json::to_string(self).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+        #[derive(Serialize)]
+        struct Told<'a> {
+            #[serde(flatten)]
+            report: &'a Report,
+            reasons: BTreeMap<&'a str, Reason>,
+        }
+        let told = Told { report: self, reasons: self.reasons() };
+        serde_json::to_string(&told).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
     }
 
     /// For people.
@@ -118,8 +158,19 @@ impl Report {
         if self.findings.len() > SHOWN_FINDINGS {
             writeln!(out, "… and {} more", self.findings.len() - SHOWN_FINDINGS)?;
         }
+        let reasons = self.reasons();
+        if !reasons.is_empty() {
+            writeln!(out, "\n{:<16} {:>6} {:>7}", "reason", "times", "places")?;
+        }
+        for (code, Reason { times, places }) in reasons {
+            writeln!(out, "{code:<16} {times:>6} {places:>7}")?;
+        }
+        let Trained { tokens, once } = self.trained;
+        // Rounded down: 100 % means all.
+        let share = (once * 10_000).checked_div(tokens).map_or(0.0, |share| share as f64 / 100.0);
+        writeln!(out, "\n{once} of {tokens} tokens to be trained are trained once ({share:.2} %)")?;
         let clean = self.rows.iter().filter(|row| row.health == "clean").count();
         let (rows, faults) = (self.rows.len(), self.findings.len());
-        writeln!(out, "\n{rows} samples, {clean} clean, {faults} faults")
+        writeln!(out, "{rows} samples, {clean} clean, {faults} faults")
     }
 }

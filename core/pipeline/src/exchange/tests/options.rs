@@ -3,7 +3,11 @@
 use super::*;
 use crate::record::{HistoryMode, Retention};
 use crate::render::TemplateClass;
-use crate::rules::{Action, Rule};
+use crate::rules::Rule;
+
+fn rule(form: Value) -> Rule {
+    serde_json::from_value(form).unwrap()
+}
 
 fn of_class(class: TemplateClass) -> Gatehouse {
     let mut model = test_model();
@@ -77,7 +81,7 @@ fn a_template_that_rewrites_history_makes_every_turn_a_segment() {
 
 #[test]
 fn the_nodes_defaults_are_settled_when_a_session_opens() {
-    let rule = Rule { name: "r".into(), action: Action::Strip };
+    let rule = rule(json!({"name": "r", "action": "strip", "pattern": "x"}));
     let mut gatehouse = Play::gatehouse();
     gatehouse.sessions = SessionDefaults {
         history: HistoryMode::Faithful,
@@ -94,13 +98,41 @@ fn the_nodes_defaults_are_settled_when_a_session_opens() {
     assert_eq!(gatehouse.open(id(), own, 0).options.history, Some(HistoryMode::Sticky));
 }
 
+/// The fault of opening a session with this rule.
+fn refused(form: Value) -> Option<Fault> {
+    let options = SessionOptions { rules: vec![rule(form)], ..SessionOptions::default() };
+    let opened = Play::gatehouse().open(SessionId::new("n1", SessionHash(1)), options, 0);
+    Session::replay(vec![Record::Opened(Box::new(opened))]).err().map(|error| error.fault())
+}
+
 #[test]
 fn rules_that_cannot_be_used_do_not_open_a_session() {
-    let nameless = Rule { name: String::new(), action: Action::Strip };
-    let options = SessionOptions { rules: vec![nameless], ..SessionOptions::default() };
-    let opened = Play::gatehouse().open(SessionId::new("n1", SessionHash(1)), options, 0);
-    let error = Session::replay(vec![Record::Opened(Box::new(opened))]).err().unwrap();
-    let fault = error.fault();
-    assert_eq!(fault.kind, FaultKind::BadRequest);
-    assert!(fault.message.contains("has no name"), "{fault}");
+    let nameless = refused(json!({"name": "", "action": "strip", "pattern": "x"})).unwrap();
+    assert_eq!(nameless.kind, FaultKind::BadRequest);
+    assert!(nameless.message.contains("has no name"), "{nameless}");
+    let broken = refused(json!({"name": "mine", "action": "strip", "pattern": "("})).unwrap();
+    assert_eq!(broken.kind, FaultKind::BadRequest);
+    assert!(broken.message.contains("\"mine\""), "{broken}");
+    assert_eq!(refused(json!({"name": "mine", "action": "strip", "pattern": "x"})), None);
+}
+
+#[test]
+fn rules_strip_before_all_else_and_overlays_are_counted() {
+    let rules = vec![
+        rule(json!({"name": "banner", "action": "strip", "pattern": "BANNER [0-9]+"})),
+        rule(json!({"name": "note", "action": "overlay", "pattern": "^note:", "whole": true})),
+    ];
+    let mut play = Play::new(SessionOptions { rules, ..SessionOptions::default() });
+    let user = |text: &str| json!({"role": "user", "content": text});
+    let answer = json!({"role": "assistant", "content": "a"});
+    let first = play.ask(&chat(json!([user("q BANNER 1"), user("note: one")])), "a<|im_end|>");
+    let shown = "<|im_start|>user\nq <|im_end|>\n<|im_start|>user\nnote: one<|im_end|>\n";
+    let shown = play.ids(&format!("{shown}<|im_start|>assistant\n"));
+    assert_eq!(first.prompt, shown);
+    let rest = [user("q BANNER 2"), answer, user("r"), user("note: two")];
+    play.ask(&chat(json!(rest)), "b<|im_end|>");
+    let turns = play.turns();
+    assert_eq!(turns[0].overlay_tokens as usize, play.ids("note: one").len());
+    assert_eq!(turns[1].overlay_tokens as usize, play.ids("note: two").len());
+    assert_eq!(turns[1].parent, Some(turns[0].turn), "{:?}", turns[1].messages);
 }

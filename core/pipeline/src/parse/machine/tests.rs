@@ -212,6 +212,74 @@ proptest! {
     }
 }
 
+/// A call of each family with the value `v`, and how it reads.
+fn each(check: impl Fn(&Kind, &Case<'_>, String)) {
+    for kind in &KINDS {
+        check(kind, &kind.case(), kind.call.replace('#', "v"));
+    }
+}
+
+const READ: &str = "f {\"a\":\"v\"}";
+
+#[test]
+fn f01_f10_f12_markers_are_tokens() {
+    each(|kind, case, call| {
+        case.check(&call, (None, "", &[READ], ""));
+        let close = kind.grammar.ends[0];
+        case.check(&format!("{call}done{close}"), (None, "done", &[READ], ""));
+    });
+}
+
+#[test]
+fn f11_f18_markers_in_letters_are_text() {
+    each(|kind, case, call| {
+        let markers = kind.calls();
+        let spelled = markers.iter().fold(call, |text, m| text.replace(m, &format!("~{m}")));
+        let shown = spelled.replace('~', "");
+        case.check(&spelled, (None, &shown, &[], "marker_as_text"));
+    });
+}
+
+#[test]
+fn f13_what_only_looks_like_a_marker_is_text() {
+    each(|_, case, _| {
+        let text = "<my-tag> x < y and <toolbox> </tool <";
+        case.check(text, (None, text, &[], ""));
+    });
+}
+
+#[test]
+fn f19_text_and_all_calls_are_kept() {
+    each(|kind, case, call| {
+        let twice = if kind.family == Family::KimiK2 { "call_id_repeated" } else { "" };
+        case.check(
+            &format!("I will check both.\n{call}\n{call}"),
+            (None, "I will check both.", &[READ, READ], twice),
+        );
+    });
+}
+
+/// Our choice: whoever asked for thoughts or not, a thought is handed on as one.
+#[test]
+fn g03_g06_thoughts_are_always_handed_on() {
+    each(|kind, case, call| {
+        let [open, close] = kind.thoughts();
+        case.check(&format!("{open}s{close}ANSWER"), (Some("s"), "ANSWER", &[], ""));
+        let both = format!("{open}\ns\n{close}\n\n{call}");
+        case.check(&both, (Some("s"), "", &[READ], ""));
+        case.check(&format!("{open}s"), (Some("s"), "", &[], "reasoning_unclosed"));
+    });
+}
+
+#[test]
+fn g04_a_call_ends_an_open_thought() {
+    each(|kind, case, call| {
+        let open = kind.thoughts()[0];
+        let expected = (Some("go"), "", &[READ] as &[&str], "call_ended_reasoning");
+        case.check(&format!("{open}go\n{call}"), expected);
+    });
+}
+
 /// How often the long text of [`check_linear`] is the short one.
 const TIMES: usize = 16;
 
@@ -230,19 +298,18 @@ fn time(kind: &Kind, [before, unit, after]: [&str; 3], size: usize, runs: usize)
 }
 
 /// Checks that a long text takes about as long as many short ones: a cost that grows with the square
-/// would take [`TIMES`] times as long. Other programs take time too, so there are several attempts.
+/// would take [`TIMES`] times as long. Other programs take time too: the least of many runs counts.
 fn check_linear(kind: &Kind, shape: [&str; 3]) {
-    let size = 4 << 10;
-    let mut tried = Vec::new();
-    for _ in 0..8 {
-        let many = time(kind, shape, size, TIMES);
-        let long = time(kind, shape, size * TIMES, 1);
+    let size = 2 << 10;
+    let (mut many, mut long) = (Duration::MAX, Duration::MAX);
+    for _ in 0..100 {
+        many = many.min(time(kind, shape, size, TIMES));
+        long = long.min(time(kind, shape, size * TIMES, 1));
         if long < many * 5 {
             return;
         }
-        tried.push((many, long));
     }
-    panic!("{:?} {shape:?}: {tried:?}", kind.family);
+    panic!("{:?} {shape:?}: {many:?}, then {long:?}", kind.family);
 }
 
 #[test]

@@ -67,6 +67,7 @@ fn broken_calls_are_content() {
     bad("[TOOL_CALLS]f", "!call_unclosed");
     bad("[TOOL_CALLS]f[ARGS]", "!call_unclosed");
     bad("[TOOL_CALLS]f[ARGS]{\"a\":", "!call_unclosed");
+    bad("[TOOL_CALLS]f[CALL_ID]x{}", "!call_no_arguments");
     bad("[TOOL_CALLS]f[ARGS]ls", "!call_bad_json");
     bad("[TOOL_CALLS]f[ARGS][1]", "!call_bad_arguments");
     bad("[TOOL_CALLS][ARGS]{}", "!call_no_name");

@@ -161,6 +161,7 @@ fn missing_outer_markers_are_tolerated() {
     let f = function("f", &parameter("n", "1"));
     let calls: &[&str] = &["f {\"n\":1}"];
     check(&format!("ok\n{f}\n</tool_call>"), (None, "ok", calls, "call_opener_missing"));
+    check(&format!("ok: {f}</tool_call>"), (None, "ok:", calls, "call_opener_missing"));
     check(&format!("{f}<|im_end|>"), (None, "", calls, "call_opener_missing"));
     check(&f, (None, "", calls, "call_opener_missing"));
     check(&format!("<tool_call>\n{f}"), (None, "", calls, "call_close_missing"));
@@ -184,6 +185,9 @@ fn f11_f13_f18_text_about_calls_is_text() {
     text(&format!("{f}\nlike this"));
     text(&function("unknown", ""));
     text("<function=f>\nnot closed by a tag");
+    text("<function=f>\n<parameter=n>\n1");
+    let stray = format!("{f} or so</tool_call>");
+    check(&stray, (None, &stray, &[], "!stray_marker"));
     text("x < y, <fun>, </function> and <function");
     let f = format!("~<tool_call>{f}~</tool_call>");
     check(&f, (None, &f.replace('~', ""), &[], "marker_as_text"));

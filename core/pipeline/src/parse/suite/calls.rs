@@ -110,15 +110,22 @@ fn f07_newlines_of_a_value_are_kept() {
     round_trip(&arguments, &[]);
 }
 
-/// In JSON a value may hold any text. Where values are plain text, see the families' own tests.
+/// In JSON a value may hold any text. Where values are plain text, our choice is that a closing tag
+/// ends one only if the next thing of the grammar follows.
 #[test]
 fn f08_text_like_a_delimiter() {
-    let text = "a</parameter>b</tool_call>[/THINK]</arg_value>c";
-    for dialect in ALL.iter().filter(|dialect| dialect.values == Values::Json) {
-        let output = dialect.call("f", json!({"s": dialect.in_letters(text)}));
+    let text = "a</parameter>b</tool_call>[/THINK]</arg_value>c</function>d</invoke>e";
+    for dialect in ALL {
+        let output = dialect.call("f", json!({"s": dialect.in_letters(text), "note": "n"}));
         let parsed = dialect.parse(&output);
-        assert_eq!(valued(&parsed), [("f".to_owned(), json!({"s": text}))], "{:?}", dialect.family);
+        let expected = json!({"s": text, "note": "n"});
+        assert_eq!(valued(&parsed), [("f".to_owned(), expected)], "{:?}", dialect.family);
+        assert!(!parsed.reply.ill_formed, "{:?}", dialect.family);
     }
+    // As a token of its own, too.
+    let glm = super::dialect(Family::Glm45);
+    let output = glm.call("f", json!({"s": "a</arg_value>b"}));
+    glm.check(&output, (None, "", &["f {\"s\":\"a</arg_value>b\"}"], ""));
 }
 
 #[test]

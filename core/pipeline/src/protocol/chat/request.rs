@@ -3,10 +3,12 @@
 //! Unknown keys are ignored and explicit nulls are absent. A key that is there twice is refused.
 
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::message::{self, RawMessage};
 use super::sampling;
+use crate::exact;
 use crate::fault::{Fault, FaultKind};
 use crate::protocol::json;
 use crate::turn::{Asked, ReplyForm, Tool};
@@ -19,7 +21,9 @@ use crate::turn::{Asked, ReplyForm, Tool};
 pub(super) struct RawRequest {
     model: Option<String>,
     messages: Option<Vec<RawMessage>>,
+    #[serde(default, deserialize_with = "exact_values")]
     tools: Option<Vec<Value>>,
+    #[serde(default, deserialize_with = "exact_values")]
     functions: Option<Vec<Value>>,
     tool_choice: Option<Value>,
     function_call: Option<Value>,
@@ -123,6 +127,15 @@ fn tools(raw: &mut RawRequest) -> Result<Vec<Tool>, Fault> {
 
 fn named(function: &Value) -> bool {
     function.get("name").and_then(Value::as_str).is_some_and(|name| !name.is_empty())
+}
+
+/// Values that become prompt text: their integers are exact.
+fn exact_values<'de, D: Deserializer<'de>>(json: D) -> Result<Option<Vec<Value>>, D::Error> {
+    let Some(raw) = Option::<Vec<Box<RawValue>>>::deserialize(json)? else { return Ok(None) };
+    let read = |raw: &RawValue| {
+        exact::read(raw.get()).ok_or_else(|| serde::de::Error::custom("a value nested too deep"))
+    };
+    raw.iter().map(|raw| read(raw)).collect::<Result<Vec<_>, _>>().map(Some)
 }
 
 /// A count. Agents that compute it write `4096.0`.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
+use crate::exact;
 use crate::render::control::Guard;
 use crate::turn::Tool;
 
@@ -119,6 +120,7 @@ fn default<'a>(schema: &'a Value, guard: &Guard<'_>) -> Option<Cow<'a, str>> {
     match schema.get("default")? {
         Value::String(text) if schema["enum"].is_array() => Some(guard.apply(text)),
         Value::String(text) => Some(format!("\"{}\"", guard.apply(text)).into()),
+        Value::Object(map) if exact::digits(map).is_some() => exact::digits(map).map(Cow::Borrowed),
         other => Some(guard.apply(&other.to_string()).into_owned().into()),
     }
 }

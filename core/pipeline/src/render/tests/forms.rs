@@ -73,3 +73,15 @@ fn integers_of_any_size_are_written_exactly() {
     check(&hostile!("text_arguments"), arguments, arguments);
     check(&hostile!("walks_arguments"), arguments, "w a=123456789012345678901234567890 b=[-98765");
 }
+
+#[test]
+fn integers_of_a_tool_schema_are_written_exactly() {
+    let schema = r#"{"maximum": 340282366920938463463374607431768211456, "minimum": -1}"#;
+    let tool = format!(
+        r#"{{"type": "function", "function": {{"name": "f", "parameters": {{"properties": {{"n": {schema}}}}}}}}}"#
+    );
+    let tools = [crate::exact::read(&tool).unwrap()];
+    let model = test_model();
+    let ids = model.first(&[user("a")], &tools, &Map::new()).unwrap();
+    assert!(text(&model, &ids).contains(&tool), "{}", text(&model, &ids));
+}

@@ -142,14 +142,11 @@ fn peers_histories() {
         let x = play.turn(&more(&[said("A1"), result("t", "x")]), "Ax");
         let y = play.turn(&more(&[said("A1"), result("t", "y")]), "Ay");
         let two = play.turn(&more(&[said("A2"), result("t", "a"), result("u", "b")]), "B");
-        let foreign =
-            play.turn(&more(&[said("A1"), result("t", "x"), said("Ax"), said("F"), user("z")]), "C");
+        let foreign = play
+            .turn(&more(&[said("A1"), result("t", "x"), said("Ax"), said("F"), user("z")]), "C");
         let other = play.turn(&[system("T"), user("U")], "A1");
         let turns = [one, again, x, y, two, foreign, other];
-        assert_eq!(
-            parents(&play, &turns),
-            [None, None, Some(0), Some(0), Some(1), Some(2), None]
-        );
+        assert_eq!(parents(&play, &turns), [None, None, Some(0), Some(0), Some(1), Some(2), None]);
         assert_eq!(play.tree.leaves(), 4);
         // An answer that comes back with other white space is the same answer: nothing of it is lost.
         let spaced = play.turn(&more(&[said("A2 "), result("t", "a"), result("u", "b")]), "D");

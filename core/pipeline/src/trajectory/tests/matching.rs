@@ -151,3 +151,46 @@ fn records_that_do_not_fit_are_refused() {
     record.parent = Some(TurnIndex(0));
     assert!(matches!(tree.insert(&record), Err(TreeError::NoParent(0))));
 }
+
+#[test]
+fn a_prompt_with_another_overlay_is_another_prompt() {
+    let mut play = Play::of(crate::record::HistoryMode::Sticky, "claude-code");
+    let shown = |text: &str| user(&format!("<system-reminder>{text}</system-reminder>"));
+    let first = play.turn(&[user("q"), shown("one")], "a");
+    assert_eq!(play.resume(&[user("q"), shown("one")]).same_prompt, Some(first));
+    let other = [user("q"), shown("two")];
+    assert_eq!(play.resume(&other).same_prompt, None);
+    let second = play.turn(&other, "b");
+    let prompts = [first, second].map(|turn| play.tree.prompt_ids(turn).concat());
+    assert_ne!(prompts[0], prompts[1], "the model is shown what was sent");
+    play.reload();
+    assert_eq!(play.resume(&other).same_prompt, Some(second));
+    // Its overlay gone, the prompt is still the one that was answered.
+    assert_eq!(play.resume(&[user("q"), said("b"), user("r")]).parent, Some(second));
+}
+
+#[test]
+fn the_walk_goes_on_through_siblings_to_the_deepest_point() {
+    let mut play = Play::sticky();
+    let secret = |mask: &str, text: &str| {
+        [user("q"), said("a"), result("1", &format!("key={mask};")), said(text), user("r")]
+    };
+    play.turn(&[user("q")], "a");
+    for text in ["b", "c"] {
+        let request = secret("sk-12345678abcd", text);
+        play.turn(&request[..3], text);
+        play.turn(&request, "d");
+    }
+    let request = [secret("***", "b").to_vec(), vec![said("d"), user("s")]].concat();
+    let resume = play.resume(&request);
+    assert_eq!((resume.parent, resume.matched), (Some(TurnIndex(2)), 6));
+    assert_eq!(resume.rules, ["masked"]);
+    // Its own copy is remembered: by digests alone from then on, and after a load.
+    let five = play.turn(&request, "e");
+    let longer = [request, vec![said("e"), user("t")]].concat();
+    for _ in 0..2 {
+        let resume = play.resume(&longer);
+        assert_eq!((resume.parent, resume.rules.as_slice()), (Some(five), &["masked".into()][..]));
+        play.reload();
+    }
+}

@@ -3,6 +3,7 @@
 //! from some turn on the agent sends its history changed.
 
 use super::play::{Play, call, calls, result, said, system, thought, user};
+use crate::id::TurnIndex;
 use crate::record::HistoryMode::{Faithful, Sticky};
 use crate::record::TurnRecord;
 use crate::turn::{Message, Role, ToolCall};
@@ -37,7 +38,8 @@ impl Default for Row {
 }
 
 fn answer(turn: usize) -> Message {
-    let arguments = format!(r#"{{"z": {turn}.0, "command": "curl -H 'key: sk-abcd1234{turn}wxyz'"}}"#);
+    let arguments =
+        format!(r#"{{"z": {turn}.0, "command": "curl -H 'key: sk-abcd1234{turn}wxyz'"}}"#);
     thought(
         &format!("thinking {turn}"),
         calls(&format!("step {turn}"), &[call(&format!("call_{turn}"), &arguments)]),
@@ -119,7 +121,7 @@ fn m02_without_thinking() {
     // "thinking N" is ten tokens here; each turn counts all that is missing.
     assert_eq!(diffs(&sticky), [0, 10, 20, 30, 40, 50]);
     assert_eq!(rules(&sticky), Vec::<String>::new());
-    assert_eq!(rules(&faithful), ["reads-as"]);
+    assert_eq!((rules(&faithful), diffs(&faithful)), (vec!["reads-as".into()], vec![0; TURNS]));
     // Where the template shows it, an engine that is to see what was sent must see it gone.
     segments(&Row { change: drop, ..Row::default() }, 1, TURNS as u32);
 }
@@ -151,7 +153,9 @@ fn m05_to_m07_arguments_spelled_anew() {
     };
     let numbers = |turn, sent: &mut Vec<Message>| {
         if turn >= FROM {
-            each_call(sent, |c| c.arguments = c.arguments.replace(".0,", ",").replace('k', "\\u006b"));
+            each_call(sent, |c| {
+                c.arguments = c.arguments.replace(".0,", ",").replace('k', "\\u006b")
+            });
         }
     };
     segments(&Row { change: compact, ..Row::default() }, 1, TURNS as u32);
@@ -211,7 +215,14 @@ fn m14_a_transient_message_at_the_end() {
     let row = Row { agent: "openclaw", change, ..Row::default() };
     let [sticky, _] = segments(&row, 1, TURNS as u32);
     assert_eq!(rules(&sticky), ["openclaw-internal-context"]);
-    assert!(sticky.records.iter().all(|record| record.messages.last().unwrap().content.starts_with("<<<")));
+    assert!(
+        sticky.records.iter().all(|record| record
+            .messages
+            .last()
+            .unwrap()
+            .content
+            .starts_with("<<<"))
+    );
 }
 
 #[test]
@@ -226,8 +237,7 @@ fn m15_a_reminder_moves_to_the_end() {
     };
     // Faithful: once for the move, and each turn once more since the last one vanishes again.
     let cuts = (TURNS - FROM) as u32 + 1;
-    let [sticky, _] =
-        segments(&Row { agent: "claude-code", change, ..Row::default() }, 1, cuts);
+    let [sticky, _] = segments(&Row { agent: "claude-code", change, ..Row::default() }, 1, cuts);
     assert_eq!(rules(&sticky), ["claude-code-reminders"]);
 }
 
@@ -318,15 +328,15 @@ fn m22_parallel_results_in_another_order() {
 
 #[test]
 fn m24_text_after_results_and_m44_a_person_speaks() {
-    let results = |turn: usize| {
-        vec![result(&format!("call_{turn}"), "out"), user(&format!("go on {turn}"))]
-    };
+    let results =
+        |turn: usize| vec![result(&format!("call_{turn}"), "out"), user(&format!("go on {turn}"))];
     segments(&Row { results, ..Row::default() }, 1, 1);
 }
 
 #[test]
 fn m27_an_old_result_replaced_by_a_stub() {
-    let results = |turn: usize| vec![result(&format!("call_{turn}"), &"line of output\n".repeat(20))];
+    let results =
+        |turn: usize| vec![result(&format!("call_{turn}"), &"line of output\n".repeat(20))];
     let stub = |turn: usize, sent: &mut Vec<Message>| {
         if turn >= FROM {
             sent[3].content = "[old output removed]".into();
@@ -340,6 +350,24 @@ fn m27_an_old_result_replaced_by_a_stub() {
     };
     let [sticky, _] = segments(&Row { results, change: masked, ..Row::default() }, 1, 2);
     assert_eq!(rules(&sticky), ["masked"], "what a mask hides is not lost");
+}
+
+#[test]
+fn m27_a_rule_does_not_join_what_shrank() {
+    let rule: crate::rules::Rule = serde_json::from_str(
+        r#"{"name": "any-output", "action": "same", "role": "tool", "pattern": "(?s)<out>.*</out>"}"#,
+    )
+    .unwrap();
+    let mut play = Play::sticky();
+    play.rules = crate::rules::RuleSet::for_session(None, &[], &[rule]).unwrap();
+    let ask = |text: &str| vec![user("q"), said("a"), result("1", &format!("<out>{text}</out>"))];
+    let behind = |text: &str| [ask(text), vec![said("b"), user("r")]].concat();
+    play.turn(&[user("q")], "a");
+    let two = play.turn(&ask(&"long ".repeat(20)), "b");
+    let same = play.resume(&behind(&"else ".repeat(20)));
+    assert_eq!((same.parent, same.rules), (Some(two), vec!["any-output".to_owned()]));
+    assert_eq!(same.context_diff_tokens, 99);
+    assert_eq!(play.resume(&behind("short")).parent, Some(TurnIndex(0)));
 }
 
 #[test]

@@ -307,3 +307,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn integers_of_tools_are_exact() {
+    let body = r#"{"model": "m", "messages": [{"role": "user", "content": "hi"}], "tools": [
+        {"type": "function", "function": {"name": "f", "parameters": {"maximum": 36893488147419103232}}}
+    ]}"#;
+    let asked = Dialect::Chat.read(body.as_bytes()).unwrap();
+    let maximum = &asked.tools[0]["function"]["parameters"]["maximum"];
+    let digits = crate::exact::digits(maximum.as_object().unwrap());
+    assert_eq!(digits, Some("36893488147419103232"));
+}
