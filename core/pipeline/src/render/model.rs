@@ -108,10 +108,11 @@ impl Model {
                 notes.push("prompts are written by code; a chat template is not used".to_owned());
                 Renderer::Harmony
             }
-            Some(source) => Renderer::Template(
-                Template::compile(source)
-                    .map_err(unusable("the chat template does not compile"))?,
-            ),
+            Some(source) => {
+                let compiled = Template::compile(source);
+                let template = compiled.map_err(unusable("the chat template does not compile"))?;
+                Renderer::Template(Box::new(template))
+            }
         };
         let written = source.as_deref().unwrap_or("harmony");
         let mut model = Model {
