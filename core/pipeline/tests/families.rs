@@ -6,7 +6,6 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,
-    clippy::panic,
     clippy::print_stdout,
     reason = "helpers of tests read the models' files and say what they skip"
 )]

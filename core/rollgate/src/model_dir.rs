@@ -7,10 +7,13 @@ use anyhow::{Context as _, bail};
 use rollgate_pipeline::render::{Model, ModelFiles, OracleTokenizer, check_against};
 
 /// Digests of tokenizers that were compared with the reference tokenizer before: the demo model's,
-/// and Qwen3's as transformers converts it.
-const COMPARED: [&str; 2] = [
+/// and those of Qwen3, DeepSeek V3, Llama 3.1 and gpt-oss as transformers converts them.
+const COMPARED: [&str; 5] = [
     "5a05a8556f3235f2d9d7c8029b062a6647f2eb9e73d279486c3a33a9fff3d1c9",
     "b0cb923fc505fdf0a53f0287654fa26577d3f333d4134350da0a97664b228739",
+    "81fcbc9ddcf24735eb45d31d5d38821e0820750b3ec376a4e00415ed69d37b1e",
+    "174e70b51765e4514178cbae91eb5e54975cfdf3946427a75b8cba4954de898e",
+    "0596814de1ca4de2980968802fdb4340e84e39f8ffa67467648e8e606680acb1",
 ];
 
 /// The name a model gets when none is given: that of its directory.

@@ -149,7 +149,7 @@ fn without_reasoning(text: &str) -> String {
         while let Some((before, inside)) = rest.split_once(open) {
             let Some((_, behind)) = inside.split_once(close) else { break };
             out.push_str(before);
-            rest = behind.trim_start_matches('\n');
+            rest = behind.strip_prefix("\n\n").unwrap_or(behind);
         }
         out + rest
     })

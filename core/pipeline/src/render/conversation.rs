@@ -1,8 +1,8 @@
 //! The form in which a template is given a conversation.
 //!
-//! Templates disagree on details (see [`Forms`]); which form a template wants is found by the probe.
-//! A system message that a template cannot take in the middle of a conversation becomes a user
-//! message in a fixed wrapper.
+//! Templates disagree on details (see [`Forms`]); which form a template wants is found by the
+//! probe. A system message that a template cannot take in the middle of a conversation becomes a
+//! user message in a fixed wrapper.
 
 use minijinja::Value;
 use serde_json::{Map, Value as Json};

@@ -101,13 +101,18 @@ impl Model {
         let added = tokenizer.all_added();
         let family =
             Family::detect(settings.template.as_deref(), added).map_err(ModelError::Unusable)?;
+        let mut notes = settings.notes;
         let source = settings.template.filter(|_| family != Family::Harmony);
         let renderer = match &source {
-            None => Renderer::Harmony,
-            Some(source) => Renderer::Template(
-                Template::compile(source)
-                    .map_err(unusable("the chat template does not compile"))?,
-            ),
+            None => {
+                notes.push("prompts are written by code; a chat template is not used".to_owned());
+                Renderer::Harmony
+            }
+            Some(source) => {
+                let compiled = Template::compile(source);
+                let template = compiled.map_err(unusable("the chat template does not compile"))?;
+                Renderer::Template(Box::new(template))
+            }
         };
         let written = source.as_deref().unwrap_or("harmony");
         let mut model = Model {
@@ -118,7 +123,7 @@ impl Model {
             vocab_size,
             tokenizer_digest: blake3::hash(&files.tokenizer).to_hex().to_string(),
             template_digest: blake3::hash(written.as_bytes()).to_hex().to_string(),
-            notes: settings.notes,
+            notes,
             class: TemplateClass::AppendOnly,
             constants: Constants {
                 tokens: settings.tokens,

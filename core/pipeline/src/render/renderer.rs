@@ -10,7 +10,7 @@ use crate::fault::Fault;
 /// Writes conversations.
 pub(super) enum Renderer {
     /// The template of the model's files.
-    Template(Template),
+    Template(Box<Template>),
     /// The format of gpt-oss.
     Harmony,
 }
