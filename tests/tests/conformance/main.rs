@@ -179,7 +179,7 @@ fn contracts() {
     for words in ["lose a number", "without numbers"] {
         let session = gate.create(&json!({}));
         let (status, text) = Talk::new(&session).refused(words);
-        assert!(status == 502 && text.contains("logprobs"), "{status} {text}");
+        assert!(status == 502 && text.contains("log-prob"), "{status} {text}");
         assert_eq!(gate.samples(&session), "");
     }
     // 4.3: without messages there is nothing to do; the agent is told.
