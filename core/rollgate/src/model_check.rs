@@ -129,7 +129,7 @@ fn for_people(class: TemplateClass, served: &Served) -> String {
     row("family", format!("{}, parser {}", report.family, report.parser));
     row(
         "turn ends with",
-        format!("{}, then {:?}", markers(&[report.close.clone()]), report.separator),
+        format!("{}, then {:?}", markers(std::slice::from_ref(&report.close)), report.separator),
     );
     row("prompt ends with", format!("{:?}", report.generation_prompt));
     row("stop tokens", markers(&report.stop));
