@@ -206,6 +206,8 @@ fn turn_line(turn: &TurnRecord, delivered: bool) -> Value {
             "foreign_tokens": turn.foreign_tokens,
             "context_diff_tokens": turn.context_diff_tokens,
             "overlay_tokens": turn.overlay_tokens,
+            "marker_conflicts": turn.marker_conflicts,
+            "wrapped_instructions": turn.wrapped_instructions,
         },
     })
 }

@@ -160,6 +160,8 @@ impl Exchange {
             anew: prepared.anew,
             context_diff_tokens: prepared.context_diff_tokens,
             overlay_tokens: prepared.overlay_tokens,
+            marker_conflicts: prepared.marker_conflicts,
+            wrapped_instructions: prepared.wrapped_instructions,
             resumed_at: prepared.parked.resumed_at,
             elements: prepared.elements,
             answer: answer_digest(cx.session.habits().mode, &prepared.continued, &parsed.reply),

@@ -8,9 +8,9 @@ use super::{Context, Session};
 use crate::fault::{Fault, FaultKind};
 use crate::id::{TokenId, TurnIndex};
 use crate::record::{HistoryMode, Retention};
-use crate::render::{ControlText, Model, PriorTail, TemplateClass};
+use crate::render::{ControlText, Model, PriorTail, Stretch, TemplateClass};
 use crate::trajectory::{Digest, Path, Reader, Resume, Root};
-use crate::turn::{Asked, Message, ReplyForm, Role, Sampling, Tool};
+use crate::turn::{Asked, Message, ReplyForm, Role, Sampling, Tool, ToolCall};
 
 /// What is known of an exchange once its engine is called.
 pub(super) struct Prepared {
@@ -21,6 +21,8 @@ pub(super) struct Prepared {
     pub(super) anew: Option<String>,
     pub(super) context_diff_tokens: u32,
     pub(super) overlay_tokens: u32,
+    pub(super) marker_conflicts: u32,
+    pub(super) wrapped_instructions: u32,
     pub(super) elements: Vec<Digest>,
     /// The assistant's messages that the answer continues.
     pub(super) continued: Vec<Message>,
@@ -72,14 +74,15 @@ pub(super) fn prepare(
     if anew.is_some() {
         (resume, from) = (Resume::default(), 0);
     }
-    let stretch = stretch(session, model, &asked, &resume, from)?;
+    let Stretch { ids: stretch, marker_conflicts } =
+        stretch(session, model, &asked, &resume, from)?;
     let prompt_tokens = resume.parent.map_or(0, |parent| session.trajectory.length_through(parent))
         + stretch.len() as u32;
     let sampling = settle(&asked.sampling, session, model, Lengths { prompt_tokens, room })?;
     let reserved = session.reserve(sampling.max_tokens.unwrap_or_default());
     let foreign_tokens = foreign_tokens(model, &asked.messages[from..])?;
     let continued = asked.messages[path.continued()].to_vec();
-    let messages = asked.messages.into_iter().skip(from).collect();
+    let asked_new: Vec<Message> = asked.messages.into_iter().skip(from).collect();
     Ok(Prepared {
         parent: resume.parent,
         root: path.root,
@@ -88,9 +91,11 @@ pub(super) fn prepare(
         anew: anew.map(str::to_owned),
         context_diff_tokens: resume.context_diff_tokens,
         overlay_tokens: path.overlay_texts(from).map(|text| Eyes(model).tokens(text)).sum(),
+        marker_conflicts,
+        wrapped_instructions: model.wrapped_instructions(&asked_new),
         elements: path.elements[resume.matched..].iter().map(|element| element.digest).collect(),
         continued,
-        messages,
+        messages: asked_new,
         tools: asked.tools,
         template_kwargs: asked.template_kwargs,
         stretch,
@@ -148,21 +153,30 @@ fn stretch(
     asked: &Asked,
     resume: &Resume,
     from: usize,
-) -> Result<Vec<TokenId>, Fault> {
+) -> Result<Stretch, Fault> {
+    let whole = |ids| Stretch { ids, marker_conflicts: 0 };
     let trajectory = &session.trajectory;
     if let Some(turn) = resume.same_prompt {
         let skip = resume.parent.map_or(0, |parent| trajectory.length_through(parent)) as usize;
-        return Ok(after(&trajectory.prompt_ids(turn), skip));
+        return Ok(whole(after(&trajectory.prompt_ids(turn), skip)));
     }
     // Templates that print the date get the session's, so that a turn can be rendered again.
     let mut kwargs = asked.template_kwargs.clone();
     kwargs.entry("now").or_insert_with(|| (session.opened_at_ms() / 1_000).into());
     let Some(parent) = resume.parent else {
-        return model.first(&asked.messages, &asked.tools, &kwargs);
+        return model.first(&asked.messages, &asked.tools, &kwargs).map(whole);
     };
     let (last, reasoning_open) = trajectory.tail(parent);
     let tail = PriorTail { last, reasoning_open };
-    model.stretch(tail, &asked.messages[from..], &asked.tools, &kwargs)
+    let (past, new) = asked.messages.split_at(from);
+    let prior = calls_before(past);
+    model.stretch_after(tail, &prior, new, &asked.tools, &kwargs)
+}
+
+/// The calls of the answer that the new messages follow, as the agent shows them.
+fn calls_before(past: &[Message]) -> Vec<ToolCall> {
+    let run = past.iter().rev().take_while(|message| message.role == Role::Assistant).count();
+    past[past.len() - run..].iter().flat_map(|message| message.tool_calls.iter().cloned()).collect()
 }
 
 /// What is behind the first `skip` ids of these pieces.

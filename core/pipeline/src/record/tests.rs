@@ -42,6 +42,8 @@ pub(crate) fn turn_record(turn: TurnIndex) -> TurnRecord {
         usage: Usage { prompt_tokens: 3, completion_tokens: 2, cached_tokens: None },
         context_diff_tokens: 0,
         overlay_tokens: 0,
+        marker_conflicts: 0,
+        wrapped_instructions: 0,
         resumed_at: Vec::new(),
         foreign_tokens: 0,
         times: TurnTimes::default(),

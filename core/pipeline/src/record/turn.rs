@@ -86,6 +86,12 @@ pub struct TurnRecord {
     /// About how many ids of the stretch stand for what an `overlay` rule takes out of matching.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub overlay_tokens: u32,
+    /// Stop tokens before the stretch that are not the marker which the template has there; both are kept.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub marker_conflicts: u32,
+    /// Instructions in the stretch that the template refuses there and that were shown as a user's text.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub wrapped_instructions: u32,
     /// Where, within `ids`, the engine gave up and was asked to go on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed_at: Vec<u32>,

@@ -93,6 +93,8 @@ fn counts(
         ("foreign_context_tokens", sum(&|_, turn| u64::from(turn.foreign_tokens))),
         ("ill_formed_turns", sum(&|_, turn| u64::from(turn.reply.ill_formed))),
         ("media_dropped", sum(&|_, turn| media(turn))),
+        ("marker_conflicts", sum(&|_, turn| u64::from(turn.marker_conflicts))),
+        ("wrapped_instructions", sum(&|_, turn| u64::from(turn.wrapped_instructions))),
         ("overlay_tokens", sum(&|_, turn| u64::from(turn.overlay_tokens))),
         ("rendered_anew_turns", sum(&|_, turn| u64::from(turn.anew.is_some()))),
         ("resumed_turns", sum(&|_, turn| u64::from(!turn.resumed_at.is_empty()))),
