@@ -37,8 +37,8 @@ pub fn missing(
         let of = samples.iter().filter(|sample| sample.segment == from);
         of.flat_map(told).any(|value| {
             value["kind"] == link.kind
-                && value["to"]["segment"] == Value::from(to)
-                && (!link.turn || value["to"]["turn"] == Value::from(turn))
+                && value["to"]["segment"] == to
+                && (!link.turn || value["to"]["turn"] == turn)
         })
     };
     let text = |link: &Link| {
