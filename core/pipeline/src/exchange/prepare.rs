@@ -7,7 +7,7 @@ use super::park::Parked;
 use super::{Context, Session};
 use crate::fault::{Fault, FaultKind};
 use crate::id::{TokenId, TurnIndex};
-use crate::record::{HistoryMode, Retention};
+use crate::record::Retention;
 use crate::render::{ControlText, Model, PriorTail, Stretch, TemplateClass};
 use crate::trajectory::{Digest, Path, Reader, Resume, Root};
 use crate::turn::{Asked, Message, ReplyForm, Role, Sampling, Tool, ToolCall};
@@ -120,8 +120,7 @@ pub(super) fn prepare(
 /// session; a session that shows its engine what the agent sent shows it what the template makes
 /// of that.
 fn anew(session: &Session, model: &Model, new: &[Message]) -> Option<&'static str> {
-    let follows = session.retention() == Retention::Template
-        || session.habits().mode == HistoryMode::Faithful;
+    let follows = session.retention() == Retention::Template;
     match model.class {
         TemplateClass::RewritesHistory => Some("rewrites"),
         _ if follows && model.changes_past(new) => Some("template"),

@@ -69,7 +69,12 @@ impl Gatehouse {
     /// is loaded again is the same, whatever the configuration says by then.
     pub fn open(&self, session_id: SessionId, mut options: SessionOptions, at_ms: u64) -> Opened {
         options.history.get_or_insert(self.sessions.history);
-        options.retention.get_or_insert(self.sessions.retention);
+        // Who is shown what the agent sent is shown what the template makes of it, unless told otherwise.
+        let retention = match options.history {
+            Some(HistoryMode::Faithful) => Retention::Template,
+            _ => self.sessions.retention,
+        };
+        options.retention.get_or_insert(retention);
         Opened {
             version: 1,
             session_id,

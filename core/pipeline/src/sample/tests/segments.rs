@@ -202,6 +202,7 @@ fn rules_and_counts_come_from_the_turns() {
         ("context_diff_tokens", 5),
         ("foreign_context_tokens", 2),
         ("ill_formed_turns", 1),
+        ("marker_conflicts", 0),
         ("media_dropped", 3),
         ("overlay_tokens", 3),
         ("rendered_anew_turns", 1),
@@ -209,6 +210,7 @@ fn rules_and_counts_come_from_the_turns() {
         ("same_prompt_turns", 0),
         ("trained_elsewhere_tokens", 0),
         ("undelivered_turns", 0),
+        ("wrapped_instructions", 0),
     ];
     assert_eq!(counts, expected);
 }
