@@ -34,8 +34,8 @@ mod vocabulary;
 pub use bridges::{Compared, check_bridges};
 pub use class::{Counterexample, TemplateClass};
 pub use corpus::check_against;
-pub use fast::FastTokenizer;
 pub use family::{Family, Markers};
+pub use fast::FastTokenizer;
 pub use model::{Model, ModelError, ModelFiles};
 #[cfg(any(test, feature = "oracle"))]
 pub use oracle::OracleTokenizer;
