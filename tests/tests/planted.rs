@@ -33,12 +33,12 @@ fn suite() -> PathBuf {
     assert!(built.status.success(), "the suite does not build:\n{stderr}");
     let lines = built.stdout.split(|byte| *byte == b'\n');
     let messages = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-    let programs = messages.filter_map(|message| {
+    let mut programs = messages.filter_map(|message| {
         let test =
             message["target"]["name"] == "rollgate_pipeline" && message["profile"]["test"] == true;
         test.then(|| message["executable"].as_str().map(PathBuf::from))?
     });
-    programs.last().expect("cargo says where the suite lies")
+    programs.next_back().expect("cargo says where the suite lies")
 }
 
 /// Names of the tests of a room that fail with this bug, or without any.
