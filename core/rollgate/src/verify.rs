@@ -112,7 +112,7 @@ fn examine(args: &VerifyArgs, model: Option<&Model>) -> anyhow::Result<(Report, 
 /// The model that wrote the samples, where it can be found.
 pub(crate) fn model_of(path: &Path, dir: Option<&Path>) -> anyhow::Result<Option<Arc<Model>>> {
     if let Some(dir) = dir {
-        return crate::model_dir::load(dir, "model", None, false).map(Some);
+        return reading(dir).map(Some);
     }
     let file = path.join("run.json");
     let Ok(text) = std::fs::read(&file) else { return Ok(None) };
@@ -120,11 +120,15 @@ pub(crate) fn model_of(path: &Path, dir: Option<&Path>) -> anyhow::Result<Option
         serde_json::from_slice(&text).with_context(|| format!("{} is damaged", file.display()))?;
     match run["notes"]["model_dir"].as_str() {
         Some("demo") => crate::demo::model().map(Some),
-        Some(dir) if Path::new(dir).is_dir() => {
-            crate::model_dir::load(Path::new(dir), "model", None, false).map(Some)
-        }
+        Some(dir) if Path::new(dir).is_dir() => reading(Path::new(dir)).map(Some),
         _ => Ok(None),
     }
+}
+
+/// A model to read ids with: neither how long its context is nor what control text does matters, so
+/// whatever way it was served, it loads.
+fn reading(dir: &Path) -> anyhow::Result<Arc<Model>> {
+    crate::model_dir::load(dir, "model", Some(u32::MAX), true)
 }
 
 fn look(

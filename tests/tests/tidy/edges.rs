@@ -9,13 +9,14 @@ use serde_json::Value;
 use crate::none;
 
 /// Crate, and which of ours it may depend on. The design's table; any other edge is a fault.
-const EDGES: [(&str, &[&str]); 8] = [
+const EDGES: [(&str, &[&str]); 9] = [
     ("pipeline", &[]),
     ("shards", &["pipeline"]),
     ("harness", &["pipeline"]),
     ("backends", &["pipeline"]),
     ("controller", &["pipeline", "shards", "harness", "backends"]),
     ("bench", &["pipeline"]),
+    ("oracles", &["pipeline"]),
     ("rollgate", &["pipeline", "shards", "harness", "backends", "controller", "bench"]),
     ("tests", &["pipeline", "shards", "harness", "backends", "controller", "bench", "rollgate"]),
 ];

@@ -92,7 +92,7 @@ pub(super) fn prepare(
         context_diff_tokens: resume.context_diff_tokens,
         overlay_tokens: path.overlay_texts(from).map(|text| Eyes(model).tokens(text)).sum(),
         marker_conflicts,
-        wrapped_instructions: model.wrapped_instructions(&asked_new),
+        wrapped_instructions: model.wrapped_instructions(after_leading(&asked_new, from)),
         elements: path.elements[resume.matched..].iter().map(|element| element.digest).collect(),
         continued,
         messages: asked_new,
@@ -117,8 +117,7 @@ pub(super) fn prepare(
 /// word that the record has for it.
 ///
 /// Where the template leaves out earlier reasoning once a person speaks again, that is up to the
-/// session; a session that shows its engine what the agent sent shows it what the template makes
-/// of that.
+/// session's retention (which follows the template by default where history is faithful).
 fn anew(session: &Session, model: &Model, new: &[Message]) -> Option<&'static str> {
     let follows = session.retention() == Retention::Template;
     match model.class {
@@ -170,6 +169,13 @@ fn stretch(
     let (past, new) = asked.messages.split_at(from);
     let prior = calls_before(past);
     model.stretch_after(tail, &prior, new, &asked.tools, &kwargs)
+}
+
+/// The messages behind the leading instructions, where these are the first of a conversation.
+fn after_leading(new: &[Message], from: usize) -> &[Message] {
+    let instructs = |message: &&Message| matches!(message.role, Role::System | Role::Developer);
+    let leading = if from == 0 { new.iter().take_while(instructs).count() } else { 0 };
+    &new[leading..]
 }
 
 /// The calls of the answer that the new messages follow, as the agent shows them.

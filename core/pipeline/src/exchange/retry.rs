@@ -7,11 +7,12 @@ use bytes::Bytes;
 
 use super::budget::Room;
 use super::prepare::prepare;
-use super::ticket::{self, Adoption, Course, Kept};
+use super::ticket::{self, Adoption, Course, Kept, Key};
 use super::{Context, Exchange, Stage, Want};
 use crate::fault::{Fault, FaultKind};
 use crate::limits::LOOK_AGAIN_MS;
 use crate::record::{Delivery, Record};
+use crate::turn::ReplyForm;
 
 impl Exchange {
     /// The body is whole.
@@ -24,12 +25,16 @@ impl Exchange {
             self.passage.adopted = true;
             self.passage.replayed = matches!(adoption.orphan().course(), Course::Answered(_));
             // It can be taken over in its turn.
-            self.ticket = Some(cx.session.tickets.issue(key, form, now_ms));
+            self.take_ticket(cx, key, form);
             return self.look_after(cx, adoption, body);
         }
         let room = match cx.session.room() {
             Ok(Room::Tokens(room)) => room,
             Ok(Room::Wait) => {
+                // Signs of life go out while it waits. What cannot be read is refused at its turn.
+                if self.form.is_none() {
+                    self.form = self.dialect.read(&body).ok().map(|asked| asked.form);
+                }
                 self.stage = Stage::Queue(body);
                 return Want::Wait { ms: LOOK_AGAIN_MS };
             }
@@ -39,11 +44,21 @@ impl Exchange {
         match prepared {
             Ok(prepared) => {
                 self.form = Some(prepared.form);
-                self.ticket = Some(cx.session.tickets.issue(key, prepared.form, now_ms));
+                self.take_ticket(cx, key, prepared.form);
                 self.call_engine(cx, Box::new(prepared))
             }
             Err(fault) => self.fail(cx, &fault),
         }
+    }
+
+    /// Makes the exchange known to others that ask for the same.
+    fn take_ticket(&mut self, cx: &mut Context<'_>, key: Key, form: ReplyForm) {
+        let ticket = cx.session.tickets.issue(key, form, cx.now.mono_ms);
+        // Its agent may have left while it waited.
+        if self.gone {
+            ticket.gone();
+        }
+        self.ticket = Some(ticket);
     }
 
     /// Gives the agent what came of the orphan that was adopted, or waits for it.

@@ -84,3 +84,16 @@ fn what_is_wrong_is_named_with_its_line() {
         &["agents.listen", "127.0.0.1:8400"],
     );
 }
+
+#[test]
+fn the_examples_in_the_docs_are_good() {
+    let docs = include_str!("../../../../docs/configuration.md");
+    let blocks: Vec<&str> =
+        docs.split("```toml\n").skip(1).filter_map(|b| b.split("```").next()).collect();
+    assert!(blocks.len() >= 2, "{blocks:?}");
+    for block in blocks {
+        let text =
+            if block.contains("[model]") { block.to_owned() } else { format!("{GOOD}{block}") };
+        settle(&text, &[]).unwrap_or_else(|error| panic!("{error}: {block}"));
+    }
+}
