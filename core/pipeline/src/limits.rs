@@ -71,8 +71,12 @@ pub const FRAME_BYTES: usize = 1 << 30;
 pub const ENGINE_IDLE_CONNECTIONS: usize = 256;
 /// Template instructions one render may spend, against endless loops.
 pub const TEMPLATE_FUEL: u64 = 50_000_000;
-/// Stored messages that one request is compared with, text by text, where digests differ.
+/// Stored messages that one request is compared with where its own copy of history is not known:
+/// places on the way, texts and renders together, beyond one for each message of the request.
 pub const WALK_COMPARISONS: usize = 1_024;
+/// Points of a session up to which differences from an agent's copy are kept; then they are counted
+/// anew.
+pub const KNOWN_COPIES: usize = 4_096;
 /// Text that one render may produce, in bytes.
 pub const RENDER_BYTES: usize = 64 << 20;
 /// First wait of a turn that the engine gave up on, in milliseconds.

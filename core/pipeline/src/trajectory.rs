@@ -27,6 +27,7 @@ mod reader;
 mod steps;
 mod tokens;
 mod tree;
+mod work;
 
 pub use digest::Digest;
 pub use element::{Element, Evidence, answer_digest};

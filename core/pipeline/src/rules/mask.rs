@@ -42,12 +42,11 @@ pub(crate) fn aligned(rules: &RuleSet, role: Role, left: &str, right: &str) -> O
     rules
         .rules()
         .filter(|(_, rule)| rule.action() == Action::Masked && rule.looks_at(role, anywhere))
-        .find(|(_, rule)| {
-            let masks = |text| match &rule.pattern {
-                Some(pattern) => custom(pattern, text),
-                None => shapes(text),
-            };
-            align(&left, &masks(&left), &right, &masks(&right))
+        .find(|(_, rule)| match &rule.pattern {
+            Some(pattern) => {
+                align(&left, &custom(pattern, &left), &right, &custom(pattern, &right))
+            }
+            None => align_shapes(&left, &right),
         })
         .map(|(number, _)| number)
 }
@@ -65,18 +64,35 @@ fn custom(pattern: &Regex, text: &str) -> Vec<Mask> {
     found.map(|hit| Mask { span: hit.range(), word: false }).collect()
 }
 
-fn shapes(text: &str) -> Vec<Mask> {
+/// Masks of the usual shapes that begin in this span of a text. None of them goes over the end of a
+/// line, so that a line is enough to find those in it.
+fn shapes(text: &str, span: Range<usize>) -> impl Iterator<Item = Mask> {
     let in_word =
         |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-    SHAPES
-        .find_iter(text)
-        .filter_map(|hit| {
-            let word = hit.as_str().starts_with(['.', '…']);
-            let inside = in_word(text[..hit.start()].chars().next_back())
-                && in_word(text[hit.end()..].chars().next());
-            (!word || inside).then_some(Mask { span: hit.range(), word })
-        })
-        .collect()
+    SHAPES.find_iter(&text[span.clone()]).filter_map(move |hit| {
+        let at = hit.start() + span.start..hit.end() + span.start;
+        let word = hit.as_str().starts_with(['.', '…']);
+        let inside =
+            in_word(text[..at.start].chars().next_back()) && in_word(text[at.end..].chars().next());
+        (!word || inside).then_some(Mask { span: at, word })
+    })
+}
+
+/// Whether two texts are equal but for masks of the usual shapes. Bytes come first: where the texts
+/// begin to differ, a mask must stand on one side, and before that line none is looked for.
+fn align_shapes(left: &str, right: &str) -> bool {
+    let common = common_prefix(left, right);
+    let line = left[..common].rfind('\n').map_or(0, |at| at + 1);
+    let masked = |text: &str| {
+        let end = text[common..].find('\n').map_or(text.len(), |at| common + at);
+        let mut masks = shapes(text, line..end).filter(|mask| mask.span.end > common);
+        masks.next().is_some_and(|mask| mask.span.start <= common)
+    };
+    if !masked(left) && !masked(right) {
+        return left == right;
+    }
+    let masks = |text: &str| shapes(text, line..text.len()).collect::<Vec<_>>();
+    align(left, &masks(left), right, &masks(right))
 }
 
 /// One text on the walk: how far it is read, and up to which mask.
@@ -177,9 +193,14 @@ mod tests {
     use super::*;
 
     fn equal(left: &str, right: &str) -> bool {
-        let one = align(left, &shapes(left), right, &shapes(right));
-        let other = align(right, &shapes(right), left, &shapes(left));
-        assert_eq!(one, other, "{left:?} {right:?}");
+        let all = |text: &str| shapes(text, 0..text.len()).collect::<Vec<_>>();
+        let one = align(left, &all(left), right, &all(right));
+        for [one_text, other] in [[left, right], [right, left]] {
+            assert_eq!(align_shapes(one_text, other), one, "{left:?} {right:?}");
+            let (head, tail) = ("a *** b...c\n", "\nd ***");
+            let long = |text: &str| format!("{head}{text}{tail}");
+            assert_eq!(align_shapes(&long(one_text), &long(other)), one, "{left:?} {right:?}");
+        }
         one
     }
 

@@ -100,21 +100,77 @@ fn a_whole_message_can_be_an_overlay_where_it_stands_last() {
     assert_eq!(set.read(&message, ANY).text, "now: 12");
 }
 
+/// The instructions as matching sees them, for everybody.
+fn instructions(text: &str) -> String {
+    let set = RuleSet::for_session(None, &[], &[]).unwrap();
+    let message = Message::text(Role::System, text);
+    set.read(&message, Spot { leading: true, last: false }).text.into_owned()
+}
+
 #[test]
 fn date_lines_count_as_equal_in_instructions() {
-    let set = RuleSet::for_session(None, &[], &[]).unwrap();
-    let read = |text: &str| {
-        let message = Message::text(Role::System, text);
-        set.read(&message, Spot { leading: true, last: false }).text.into_owned()
-    };
     for [one, other] in [
         ["Today's date: 2026-11-28", "Today's date: 2026-11-29"],
         ["Conversation started: Friday, November 27, 2026", "Conversation started: Monday, May 4"],
         ["  Today's date: Sat Nov 28 2026", "  Today's date: Sun Nov 29 2026"],
         ["Today is Saturday.", "Today is Sunday."],
+        ["Today’s date is 28.11.2026", "Today’s date is 29.11.2026"],
+        ["- **Date**: 28 Nov 2026 (UTC)", "- **Date**: 29 Nov 2026 (UTC)"],
+        [
+            "Current date and time: 2026-11-28T10:00:00Z",
+            "Current date and time: 2026-11-29T11:30:59Z",
+        ],
+        ["Today's date: 2026-11-28. In: /a", "Today's date: 2026-11-29. In: /a"],
     ] {
         let (one, other) = (format!("Be good.\n{one}\nEnd."), format!("Be good.\n{other}\nEnd."));
-        assert_eq!(read(&one), read(&other));
+        assert_eq!(instructions(&one), instructions(&other));
+        assert!(instructions(&one).contains("\0date-line\0"), "{one}");
     }
-    assert_eq!(read("Use dates like 12."), "Use dates like 12.");
+}
+
+#[test]
+fn only_the_date_of_its_line_counts_as_equal() {
+    for [one, other] in [
+        ["Time budget: you may 30 times", "Time budget: you may 31 times"],
+        ["Time budget: you may 30 times", "Time limit: none, may 30"],
+        ["Now: on Sat or Sun ask first", "Now: on Mon or Tue ask first"],
+        ["Now: on Sat or Sun ask first", "Now: on Sat or Sun never ask"],
+        [
+            "Today's date: 2026-11-28. Working directory: /a",
+            "Today's date: 2026-11-28. Working directory: /b",
+        ],
+        [
+            "Today's date: 2026-11-28. Working directory: /a",
+            "Today's date: 2026-11-29. Working directory: /b",
+        ],
+        ["Due date of the task: 2026-11-28", "Due date of the task: 2026-11-29"],
+        ["Released 2026-11-28", "Released 2026-11-29"],
+        ["Update 2026-11-28", "Update 2026-11-29"],
+    ] {
+        assert_ne!(instructions(one), instructions(other));
+    }
+    assert_eq!(instructions("Use dates like 12."), "Use dates like 12.");
+}
+
+#[test]
+fn hermes_names_day_model_and_provider_at_the_end() {
+    let set = RuleSet::for_session(Some("hermes"), &[], &[]).unwrap();
+    let read = |text: &str| {
+        let message = Message::text(Role::System, format!("Be good.\n\n{text}"));
+        set.read(&message, Spot { leading: true, last: false }).text.into_owned()
+    };
+    let [one, other] = ["Friday, November 27, 2026 09:15 AM", "Monday, May 4, 2026 11:30 PM"]
+        .map(|day| read(&format!("Conversation started: {day}\nModel: m\nProvider: p")));
+    assert_eq!(one, other);
+    assert!(one.ends_with("\nModel: m\nProvider: p"), "{one:?}");
+}
+
+#[test]
+fn shipped_patterns_look_for_ascii_words() {
+    let set = RuleSet::for_session(None, &[], &[]).unwrap();
+    for (_, rule) in set.rules() {
+        let pattern = rule.pattern.as_ref().map_or("", regex::Regex::as_str);
+        let slow = [r"\b", r"\w", r"\d"].iter().any(|class| pattern.contains(class));
+        assert!(!slow || pattern.starts_with("(?ix-u)"), "{pattern}");
+    }
 }

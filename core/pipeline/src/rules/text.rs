@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use super::set::Compiled;
 use super::{Action, RuleSet};
 use crate::planted::{self, Bug};
 use crate::turn::{Message, Role};
@@ -64,6 +65,22 @@ impl RuleSet {
             self.cut(&message.content, cuts, &mut reading);
         }
         reading
+    }
+
+    /// A text without what these of its rules take out of the chain, to count how copies
+    /// differ: spans that count as equal stay as they are.
+    pub(crate) fn without_overlays<'t>(&self, text: &'t str, touched: &[u16]) -> Cow<'t, str> {
+        let mut text = Cow::Borrowed(text);
+        let overlay = |(number, rule): &(u16, &Compiled)| {
+            rule.action() == Action::Overlay && touched.contains(number)
+        };
+        for (_, rule) in self.rules().filter(overlay) {
+            let Some(pattern) = &rule.pattern else { continue };
+            if !rule.whole() && pattern.is_match(&text) {
+                text = Cow::Owned(pattern.replace_all(&text, "").into_owned());
+            }
+        }
+        text
     }
 
     /// Takes spans out; those of `same` rules leave the rule's name behind. Of spans that overlap

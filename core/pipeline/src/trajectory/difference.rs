@@ -1,15 +1,19 @@
 //! How an agent's copy of matched history differs from what the engine saw: which rules made them
 //! equal, and about how many tokens read differently.
 //!
-//! Sums are kept where a request was matched, so that the next one counts only what is new.
+//! Overlays aside: those are shown to the model where they stand, and counted there. Sums are kept
+//! where a request was matched, so that the next one counts only what is new.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::alike::LOST_TOKENS;
 use super::matching::{Found, Matching};
 use super::steps::StepIndex;
 use super::{Digest, Reader};
+use crate::limits::KNOWN_COPIES;
 use crate::record::HistoryMode;
+use crate::rules::RuleSet;
 use crate::turn::{Message, Role};
 
 /// Differences up to some point.
@@ -32,9 +36,14 @@ impl Difference {
 /// What is known of copies: a stored point and the agent's own copy up to there.
 pub(super) type Known = HashMap<(StepIndex, Digest), Difference>;
 
-/// An element of the request lost too much: the match must end before it.
+/// What of the request lost too much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Shrunk(pub(super) usize);
+pub(super) enum Shrunk {
+    /// An element: the match must end before it.
+    Element(usize),
+    /// The leading instructions: nothing below this root matches.
+    Leading(StepIndex),
+}
 
 /// Messages of the two sides that stand for each other.
 struct Pair {
@@ -53,7 +62,7 @@ impl Matching<'_> {
                 break sum.clone();
             }
             let Some(parent) = self.steps.step(step).parent else {
-                break self.leading(step);
+                break self.leading(step)?;
             };
             if at == 0 {
                 break Difference::default();
@@ -68,11 +77,15 @@ impl Matching<'_> {
         for pair in pairs.iter().rev() {
             self.compare(pair, &mut sum)?;
         }
+        if known.len() >= KNOWN_COPIES {
+            known.clear();
+        }
         known.insert((place.step, self.path.copy(found.matched)), sum.clone());
         Ok(sum)
     }
 
     fn compare(&self, pair: &Pair, sum: &mut Difference) -> Result<(), Shrunk> {
+        self.work.pair();
         let sent = &self.path.elements[pair.sent.clone()];
         let (Some(last), Some(last_stored)) = (sent.last(), pair.stored.last()) else {
             return Ok(());
@@ -88,14 +101,10 @@ impl Matching<'_> {
         if strict.eq(pair.stored.iter().map(|step| self.steps.step(*step).strict)) {
             return Ok(());
         }
-        let stored: Vec<&Message> =
-            pair.stored.iter().map(|step| &self.steps.step(*step).message).collect();
-        let messages: Vec<&Message> =
-            sent.iter().map(|element| &self.messages[element.message]).collect();
         if last.digest != last_stored.digest {
-            let like = match (pair.stored.as_slice(), messages.as_slice()) {
-                ([step], [sent]) => self.like(*step, sent),
-                (run, [sent]) => self.like_run(run, sent),
+            let like = match (pair.stored.as_slice(), sent) {
+                ([step], [sent]) => self.like(*step, sent.message),
+                (run, [sent]) => self.like_run(run, &self.messages[sent.message]),
                 _ => None,
             };
             like.iter().for_each(|like| sum.add(&like.rule));
@@ -104,37 +113,68 @@ impl Matching<'_> {
             // The template writes both as the same text.
             return Ok(());
         }
-        let (was, is) = differing(self.reader, &stored, &messages);
+        let rules = &self.path.rules;
+        let stored: Vec<Shown<'_>> = pair
+            .stored
+            .iter()
+            .map(|step| self.steps.step(*step))
+            .map(|step| Shown::new(rules, &step.message, &step.touched))
+            .collect();
+        let sent: Vec<Shown<'_>> = sent
+            .iter()
+            .map(|sent| Shown::new(rules, &self.messages[sent.message], &sent.touched))
+            .collect();
+        let (was, is) = differing(self.reader, &stored, &sent);
         if ruled && last.role != Role::Assistant && was > is.saturating_add(LOST_TOKENS) {
-            return Err(Shrunk(pair.sent.start));
+            return Err(Shrunk::Element(pair.sent.start));
         }
         sum.tokens = sum.tokens.saturating_add(was.max(is));
         Ok(())
     }
 
     /// Of the instructions at the head.
-    fn leading(&self, root: StepIndex) -> Difference {
-        let (root, leading) = (self.steps.step(root), &self.path.leading);
+    fn leading(&self, at: StepIndex) -> Result<Difference, Shrunk> {
+        let (root, leading) = (self.steps.step(at), &self.path.leading);
         let mut sum = Difference::default();
         if root.strict == leading.strict {
-            return sum;
+            return Ok(sum);
         }
         if root.plain != leading.plain {
             for rule in leading.touched.iter().chain(&root.touched) {
                 sum.add(self.path.rules.name(*rule).unwrap_or_default());
             }
         }
-        let texts: Vec<&str> =
-            self.messages[..leading.messages].iter().map(|m| m.content.as_str()).collect();
+        let rules = &self.path.rules;
+        let texts: Vec<Cow<'_, str>> = self.messages[..leading.messages]
+            .iter()
+            .map(|message| rules.without_overlays(&message.content, &leading.touched))
+            .collect();
+        let stored = rules.without_overlays(&root.message.content, &root.touched);
         let text = texts.join("\n");
-        let (was, is) = middle(&root.message.content, &text);
-        sum.tokens = self.reader.tokens(was).max(self.reader.tokens(is));
-        sum
+        let (was, is) = middle(&stored, &text);
+        let (was, is) = (self.reader.tokens(was), self.reader.tokens(is));
+        if was > is.saturating_add(LOST_TOKENS) {
+            return Err(Shrunk::Leading(at));
+        }
+        sum.tokens = was.max(is);
+        Ok(sum)
+    }
+}
+
+/// A message without what overlay rules took out of the chain.
+struct Shown<'m> {
+    message: &'m Message,
+    text: Cow<'m, str>,
+}
+
+impl<'m> Shown<'m> {
+    fn new(rules: &RuleSet, message: &'m Message, touched: &[u16]) -> Self {
+        Self { message, text: rules.without_overlays(&message.content, touched) }
     }
 }
 
 /// Tokens of what differs between two runs of messages, on either side.
-fn differing(reader: &dyn Reader, stored: &[&Message], sent: &[&Message]) -> (u32, u32) {
+fn differing(reader: &dyn Reader, stored: &[Shown<'_>], sent: &[Shown<'_>]) -> (u32, u32) {
     let (mut was, mut is) = (0_u32, 0_u32);
     let mut count = |stored: &str, sent: &str| {
         let (left, right) = middle(stored, sent);
@@ -144,16 +184,14 @@ fn differing(reader: &dyn Reader, stored: &[&Message], sent: &[&Message]) -> (u3
             }
         }
     };
-    let joined = |messages: &[&Message], part: fn(&Message) -> &str| {
-        messages.iter().map(|message| part(message)).collect::<String>()
+    let texts = |side: &[Shown<'_>]| side.iter().map(|shown| &*shown.text).collect::<String>();
+    let thoughts = |side: &[Shown<'_>]| {
+        side.iter().filter_map(|shown| shown.message.reasoning.as_deref()).collect::<String>()
     };
-    let parts: [fn(&Message) -> &str; 2] =
-        [|message| &message.content, |message| message.reasoning.as_deref().unwrap_or_default()];
-    for part in parts {
-        count(&joined(stored, part), &joined(sent, part));
-    }
-    let calls = |messages: &[&Message]| -> Vec<[String; 2]> {
-        let calls = messages.iter().flat_map(|message| &message.tool_calls);
+    count(&texts(stored), &texts(sent));
+    count(&thoughts(stored), &thoughts(sent));
+    let calls = |side: &[Shown<'_>]| -> Vec<[String; 2]> {
+        let calls = side.iter().flat_map(|shown| &shown.message.tool_calls);
         calls.map(|call| [call.name.clone(), call.arguments.clone()]).collect()
     };
     let (stored, sent) = (calls(stored), calls(sent));

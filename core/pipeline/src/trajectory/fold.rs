@@ -11,8 +11,6 @@ use crate::turn::{Message, Role, ToolCall};
 pub(super) struct Overlay {
     /// Index of the message that holds it.
     pub(super) message: usize,
-    /// How many elements come before it.
-    pub(super) elements: usize,
     pub(super) text: String,
 }
 
@@ -26,12 +24,9 @@ pub(super) struct Folded {
 }
 
 impl Folded {
-    /// Takes away the first elements; overlays count from behind them.
+    /// Takes away the first elements.
     pub(super) fn skip(&mut self, elements: usize) {
         self.elements.drain(..elements);
-        for overlay in &mut self.overlays {
-            overlay.elements = overlay.elements.saturating_sub(elements);
-        }
     }
 }
 
@@ -131,9 +126,7 @@ impl<'m> Fold<'m> {
     fn text(&mut self, at: usize, message: &'m Message, spot: Spot) {
         let reading = self.habits.rules.read(message, spot);
         for text in &reading.overlays {
-            let elements = self.folded.elements.len();
-            let text = (*text).to_owned();
-            self.folded.overlays.push(Overlay { message: at, elements, text });
+            self.folded.overlays.push(Overlay { message: at, text: (*text).to_owned() });
         }
         let empty = reading.text.trim().is_empty() && message.media_dropped == 0;
         if empty && message.role != Role::Tool {

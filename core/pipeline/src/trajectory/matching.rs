@@ -8,14 +8,19 @@
 //! where one vanished continues it if the answer was delivered and its prompt was not asked again
 //! since: an agent that asks again has rejected it. An empty assistant message in the request shows
 //! that it was kept.
+//!
+//! The walk stands in each place once, and pays for each place, for each text that it compares and
+//! for each render out of one purse. Where that is empty it goes no further: what it found counts.
+
+use std::collections::HashSet;
 
 use super::alike::{Likeness, alike, joins};
 use super::steps::{StepIndex, Steps};
 use super::tokens::TokenTree;
 use super::tree::Node;
+use super::work::Work;
 use super::{Element, Evidence, Path, Reader};
 use crate::id::TurnIndex;
-use crate::limits::WALK_COMPARISONS;
 use crate::planted::{self, Bug};
 use crate::record::HistoryMode;
 use crate::turn::{Message, Role};
@@ -30,6 +35,10 @@ pub(super) struct Matching<'a> {
     pub(super) reader: &'a dyn Reader,
     /// Elements from this one on are not matched.
     pub(super) limit: usize,
+    /// Roots whose turns are not matched: the agent's instructions lost too much.
+    pub(super) refused: &'a [StepIndex],
+    /// What this request may still cost.
+    pub(super) work: &'a Work,
 }
 
 /// A point that can be resumed: the end of a turn's answer, behind so many elements.
@@ -40,6 +49,7 @@ pub(super) struct Found {
 }
 
 /// A place on the walk.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Stand {
     step: StepIndex,
     /// Elements that lie before it.
@@ -74,9 +84,15 @@ impl Matching<'_> {
     fn walk(&self, from: usize, steps: &[StepIndex], beyond: usize) -> Option<Found> {
         let stand = |step: &StepIndex| Stand { step: *step, matched: from, partial: false };
         let mut open: Vec<Stand> = steps.iter().map(stand).collect();
-        let mut comparisons = WALK_COMPARISONS;
+        let mut seen = HashSet::new();
         let (mut deepest, mut answers) = (beyond, Vec::new());
         while let Some(stand) = open.pop() {
+            if !seen.insert(stand) {
+                continue;
+            }
+            if !self.work.stand() {
+                break;
+            }
             let matched = stand.matched;
             if matched > from && matched >= deepest.max(beyond + 1) {
                 let here = &self.steps.step(stand.step).answers;
@@ -88,7 +104,7 @@ impl Matching<'_> {
                 }
             }
             if matched < self.limit {
-                self.advance(&stand, &mut open, &mut comparisons);
+                self.advance(&stand, &mut open);
             }
         }
         let turn = self.choose(&answers, deepest)?;
@@ -96,7 +112,7 @@ impl Matching<'_> {
     }
 
     /// Adds the places one message further on. Those with equal digests suffice where there are any.
-    fn advance(&self, stand: &Stand, open: &mut Vec<Stand>, comparisons: &mut usize) {
+    fn advance(&self, stand: &Stand, open: &mut Vec<Stand>) {
         let element = &self.path.elements[stand.matched];
         let next = self.next_steps(stand.step, element);
         let run = self.run_from(stand.matched);
@@ -110,10 +126,9 @@ impl Matching<'_> {
             return;
         }
         for step in next {
-            if *comparisons == 0 {
+            if !self.work.compare() {
                 return;
             }
-            *comparisons -= 1;
             if let Some(like) = self.likeness(stand.step, step, element) {
                 let matched = stand.matched + 1;
                 open.push(Stand { step, matched, partial: like.partial });
@@ -121,8 +136,8 @@ impl Matching<'_> {
         }
     }
 
-    /// Steps below that the element may be: children, and where they begin a run of assistant
-    /// messages, the rest of it.
+    /// Steps below that the element may be: children, and where it begins a run of assistant
+    /// messages, the rest of theirs. Inside of a run that was done where it began.
     fn next_steps(&self, step: StepIndex, element: &Element) -> Vec<StepIndex> {
         let mut next = Vec::new();
         let mut open: Vec<_> = self.steps.step(step).children.iter().rev().copied().collect();
@@ -134,6 +149,9 @@ impl Matching<'_> {
                 continue;
             }
             next.push(at);
+            if element.continues {
+                continue;
+            }
             let on = child.children.iter().filter(|next| self.steps.step(**next).continues);
             open.extend(on);
         }
@@ -148,30 +166,33 @@ impl Matching<'_> {
 
     /// How an element of the request is this step, though their digests differ.
     fn likeness(&self, above: StepIndex, step: StepIndex, element: &Element) -> Option<Likeness> {
-        let sent = &self.messages[element.message];
         match self.steps.step(step).parent == Some(above) {
-            true => self.like(step, sent),
+            true => self.like(step, element.message),
             false => {
                 let run = self.steps.run(step);
-                self.like_run(&run, sent)
+                self.like_run(&run, &self.messages[element.message])
             }
         }
     }
 
-    /// How a sent message is this step's.
-    pub(super) fn like(&self, step: StepIndex, sent: &Message) -> Option<Likeness> {
-        let step = self.steps.step(step);
+    /// How a sent message, by its index, is this step's.
+    pub(super) fn like(&self, step: StepIndex, message: usize) -> Option<Likeness> {
+        let (step, sent) = (self.steps.step(step), &self.messages[message]);
         if self.path.mode == HistoryMode::Faithful {
-            let sampled = |turn: &TurnIndex| {
-                let node = self.nodes.get(turn.0 as usize);
-                node.is_some_and(|n| self.reader.reads_as(sent, self.tokens.ids(n.sampled)))
-            };
-            let reads = sent.role == Role::Assistant && step.answers.iter().any(sampled);
+            let reads = sent.role == Role::Assistant
+                && step.answers.iter().any(|turn| self.reads_as(message, *turn));
             return reads.then(|| Likeness { rule: "reads-as".to_owned(), partial: false });
         }
         let like = alike(&self.path.rules, self.reader, &step.message, sent)?;
         let sampled_whole = step.answers.iter().any(|turn| self.delivered(*turn));
         (!like.partial || sampled_whole).then_some(like)
+    }
+
+    /// Whether the template writes a sent message as what a turn sampled. Rendered once for each.
+    fn reads_as(&self, message: usize, turn: TurnIndex) -> bool {
+        let Some(node) = self.nodes.get(turn.0 as usize) else { return false };
+        let ids = self.tokens.ids(node.sampled);
+        self.work.read(message, turn, || self.reader.reads_as(&self.messages[message], ids))
     }
 
     /// How a sent message is all of these steps.
@@ -192,6 +213,9 @@ impl Matching<'_> {
         let next = self.path.elements.get(matched);
         let fits = |turn: &TurnIndex| {
             let Some(place) = self.steps.place(*turn) else { return false };
+            if self.refused.contains(&place.root) {
+                return false;
+            }
             if !place.silent {
                 return !partial || self.delivered(*turn);
             }
@@ -213,7 +237,7 @@ impl Matching<'_> {
     }
 
     /// Among answers that mean the same: the one whose call ids and reasoning the agent echoes, or
-    /// whose very text; then one that nothing continues yet; then the newest. So agents that got
+    /// that was given under the very same instructions, or whose very text; then one that nothing continues yet; then the newest. So agents that got
     /// the same answer stay apart.
     fn choose(&self, answers: &[TurnIndex], matched: usize) -> Option<TurnIndex> {
         let last = matched.checked_sub(1).map(|last| &self.path.elements[last]);
@@ -224,7 +248,9 @@ impl Matching<'_> {
             let strict = place.map(|place| self.steps.step(place.step).strict);
             let exact = strict.is_some() && strict == last.map(|element| element.strict);
             let node = self.nodes.get(turn.0 as usize);
-            (confirmed, exact, node.is_some_and(|node| node.children == 0), *turn)
+            let root = place.map(|place| self.steps.step(place.root).strict);
+            let instructed = root == Some(self.path.leading.strict);
+            (confirmed, instructed, exact, node.is_some_and(|node| node.children == 0), *turn)
         })
     }
 }

@@ -89,7 +89,6 @@ impl Path {
         let mut folded = fold(&conversation, habits);
         let (leading, elements) = Leading::split(&mut folded.elements);
         let root = root_digest(root, &folded.elements);
-        folded.skip(folded.elements.len());
         let copies = elements.iter().scan(leading.strict, |chain, element| {
             *chain = extend(extend(*chain, element.strict), element.plain);
             Some(*chain)
@@ -147,25 +146,9 @@ impl Path {
         self.copies[count]
     }
 
-    /// Digest of the overlays behind the first `count` elements.
-    pub(super) fn overlaid(&self, count: usize) -> Digest {
-        let from = self.overlays.iter().filter(|overlay| overlay.elements >= count);
-        overlay_digest(from.map(|overlay| (overlay.elements - count, overlay.text.as_str())))
-    }
-
     pub(super) fn habits(&self) -> Habits<'_> {
         Habits { mode: self.mode, rules: &self.rules }
     }
-}
-
-/// Digest of overlays, each with the number of elements before it.
-pub(super) fn overlay_digest<'t>(overlays: impl Iterator<Item = (usize, &'t str)>) -> Digest {
-    let mut hasher = Hasher::new();
-    for (elements, text) in overlays {
-        hasher.update(&(elements as u64).to_le_bytes());
-        hasher.update(blake3::hash(text.as_bytes()).as_bytes());
-    }
-    Digest::of(&hasher)
 }
 
 /// Chains before and after each of these elements. An assistant message that continues a run counts

@@ -6,13 +6,14 @@
 
 use std::collections::HashMap;
 
-use super::element::reply_message;
+use super::element::{messages_digest, reply_message, text_digest};
 use super::fold::{Conversation, fold};
-use super::path::{Leading, extend, overlay_digest};
+use super::path::{Leading, extend};
 use super::{Digest, Element, Evidence, Habits};
 use crate::id::TurnIndex;
-use crate::record::TurnRecord;
-use crate::turn::{Message, Role};
+use crate::record::{HistoryMode, TurnRecord};
+use crate::rules::{RuleSet, Spot};
+use crate::turn::{Message, Role, ToolCall};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct StepIndex(u32);
@@ -57,8 +58,10 @@ pub(super) struct Place {
     /// Nothing of its answer is seen in what the agent sends back.
     pub(super) silent: bool,
     pub(super) evidence: Evidence,
-    /// Digest of the overlays of its stretch.
-    pub(super) overlaid: Digest,
+    /// Digest of the messages of its stretch, as they were sent.
+    pub(super) stretch: Digest,
+    /// What its tree hangs from.
+    pub(super) root: StepIndex,
 }
 
 /// What threading takes of a record.
@@ -95,6 +98,35 @@ struct Thread {
     own: Option<Digest>,
 }
 
+/// Gives the calls before a stretch the ids by which its results name them. Agents make up ids of
+/// their own, and the order of results goes by those; which call a result answers shows in the
+/// digest that was recorded of it, which has the call's place in it.
+fn name_calls(seed: &mut [Message], waiting: &Waiting, rules: &RuleSet) {
+    let mut calls: Vec<&mut ToolCall> =
+        seed.iter_mut().flat_map(|message| &mut message.tool_calls).collect();
+    if calls.len() < 2 {
+        return;
+    }
+    let behind = waiting.messages.iter().take_while(|message| message.role != Role::Assistant);
+    let mut recorded: Vec<Digest> =
+        waiting.elements.iter().take(behind.clone().count()).copied().collect();
+    let mut open: Vec<usize> = (0..calls.len()).collect();
+    for (at, message) in behind.enumerate().filter(|(_, message)| message.role == Role::Tool) {
+        let last = at + 1 == waiting.messages.len();
+        let reading = rules.read(message, Spot { leading: false, last });
+        let digest = |place: usize| text_digest(message, &reading.text, Some(place));
+        let found = open.iter().enumerate().find_map(|(slot, place)| {
+            let digest = digest(*place);
+            let at = recorded.iter().position(|recorded| *recorded == digest)?;
+            Some((slot, at))
+        });
+        if let (Some((slot, at)), Some(id)) = (found, &message.tool_call_id) {
+            calls[open.remove(slot)].id.clone_from(id);
+            recorded.swap_remove(at);
+        }
+    }
+}
+
 /// The message layer of a trajectory.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
@@ -112,11 +144,10 @@ impl Steps {
         self.waiting.push(waiting);
     }
 
-    /// Threads what waits.
-    pub(super) fn catch_up(&mut self, habits: Habits<'_>) {
-        for waiting in std::mem::take(&mut self.waiting) {
-            self.thread(waiting, habits);
-        }
+    /// Threads what waits; how many messages were read for that.
+    pub(super) fn catch_up(&mut self, habits: Habits<'_>) -> usize {
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.into_iter().map(|waiting| self.thread(waiting, habits)).sum()
     }
 
     pub(super) fn step(&self, step: StepIndex) -> &Step {
@@ -145,9 +176,12 @@ impl Steps {
         run
     }
 
-    fn thread(&mut self, waiting: Waiting, habits: Habits<'_>) {
+    fn thread(&mut self, waiting: Waiting, habits: Habits<'_>) -> usize {
         let parent = waiting.parent.and_then(|parent| self.place(parent)).copied();
-        let seed = parent.map_or_else(Vec::new, |place| self.seed(place.step));
+        let mut seed = parent.map_or_else(Vec::new, |place| self.seed(place.step));
+        if habits.mode == HistoryMode::Sticky {
+            name_calls(&mut seed, &waiting, habits.rules);
+        }
         let messages: Vec<&Message> = seed.iter().chain(&waiting.messages).collect();
         let (reply_at, last) = (messages.len(), messages.len().saturating_sub(1));
         let messages: Vec<&Message> = messages.into_iter().chain([&waiting.reply]).collect();
@@ -165,9 +199,7 @@ impl Steps {
                 self.root(waiting.root, &leading, &messages)
             }
         };
-        let overlays = folded.overlays.iter();
-        let overlaid =
-            overlay_digest(overlays.map(|overlay| (overlay.elements, overlay.text.as_str())));
+        let root = parent.map_or(at, |place| place.root);
         let (prompt, answer): (Vec<Element>, Vec<Element>) =
             folded.elements.into_iter().partition(|element| element.message != reply_at);
         let recorded = (prompt.len() == waiting.elements.len()).then_some(&waiting);
@@ -187,7 +219,8 @@ impl Steps {
             prompt,
             silent: true,
             evidence: Evidence::default(),
-            overlaid,
+            stretch: messages_digest(&waiting.messages),
+            root,
         };
         for mut element in answer {
             element.digest = recorded.and_then(|w| w.answer).unwrap_or(element.digest);
@@ -201,6 +234,7 @@ impl Steps {
         }
         self.steps[thread.at.0 as usize].answers.push(waiting.turn);
         self.places.push(place);
+        messages.len()
     }
 
     /// An answer that is gone on from in the same breath is read along with its run, and results

@@ -4,9 +4,11 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use super::difference::{Difference, Known, Shrunk};
-use super::matching::Matching;
+use super::element::messages_digest;
+use super::matching::{Found, Matching};
 use super::steps::{Steps, Waiting};
 use super::tokens::{EdgeIndex, TokenTree};
+use super::work::Work;
 use super::{Digest, Path, Reader};
 use crate::id::{TokenId, TurnIndex};
 use crate::record::TurnRecord;
@@ -70,6 +72,9 @@ pub struct Trajectory {
 struct Layer {
     steps: Steps,
     known: Known,
+    /// What the last request cost.
+    #[cfg(test)]
+    spent: super::work::Spent,
 }
 
 impl Trajectory {
@@ -80,18 +85,37 @@ impl Trajectory {
     ///
     /// `messages` are those that `path` was made of.
     pub fn resume(&self, path: &Path, messages: &[Message], reader: &dyn Reader) -> Resume {
-        let Layer { steps, known } = &mut *self.layer.borrow_mut();
-        steps.catch_up(path.habits());
-        let mut limit = path.elements.len();
+        let layer = &mut *self.layer.borrow_mut();
+        let Layer { steps, known, .. } = layer;
+        let (mut limit, mut refused) = (path.elements.len(), Vec::new());
+        let work = Work::new(limit);
+        work.threaded(steps.catch_up(path.habits()));
         let (found, difference) = loop {
             let (nodes, tokens) = (self.nodes.as_slice(), &self.tokens);
-            let matching = Matching { steps, nodes, tokens, path, messages, reader, limit };
+            let (refused_now, work) = (refused.as_slice(), &work);
+            let matching = Matching {
+                steps,
+                nodes,
+                tokens,
+                path,
+                messages,
+                reader,
+                limit,
+                refused: refused_now,
+                work,
+            };
             let Some(found) = matching.find() else { break (None, Difference::default()) };
             match matching.difference(found, known) {
                 Ok(difference) => break (Some(found), difference),
-                Err(Shrunk(element)) => limit = element,
+                Err(Shrunk::Element(element)) => limit = element,
+                Err(Shrunk::Leading(root)) => refused.push(root),
             }
         };
+        #[cfg(test)]
+        {
+            layer.spent = work.spent();
+        }
+        let steps = &layer.steps;
         let parent = found.map(|found| found.turn);
         let matched = found.map_or(0, |found| found.matched);
         let own = path.chain(matched);
@@ -99,26 +123,42 @@ impl Trajectory {
         Resume {
             parent,
             matched,
-            same_prompt: self.same_prompt(steps, path, parent, matched),
+            same_prompt: self.same_prompt(steps, path, messages, found),
             joined: stored.filter(|stored| *stored != own).map(|_| own),
             rules: difference.rules,
             context_diff_tokens: difference.tokens,
         }
     }
 
+    /// A turn whose stretch was made of these very messages. That they mean the same is not enough:
+    /// what is behind the match was not compared, and is shown as it is sent.
     fn same_prompt(
         &self,
         steps: &Steps,
         path: &Path,
-        parent: Option<TurnIndex>,
-        matched: usize,
+        messages: &[Message],
+        found: Option<Found>,
     ) -> Option<TurnIndex> {
         let point = steps.point(path.chain(path.elements.len()))?;
-        let overlaid = path.overlaid(matched);
+        let from = found.map_or(0, |found| path.first_message(found.matched, messages.len()));
+        let stretch = messages_digest(&messages[from..]);
+        let parent = found.map(|found| found.turn);
         point.prompts.iter().copied().find(|turn| {
-            let shown = steps.place(*turn).map(|place| place.overlaid);
-            self.parent(*turn) == parent && shown == Some(overlaid)
+            let made_of = steps.place(*turn).map(|place| place.stretch);
+            self.parent(*turn) == parent && made_of == Some(stretch)
         })
+    }
+
+    /// How many copies differences are kept of.
+    #[cfg(test)]
+    pub(super) fn known(&self) -> usize {
+        self.layer.borrow().known.len()
+    }
+
+    /// What matching the last request cost.
+    #[cfg(test)]
+    pub(super) fn spent(&self) -> super::work::Spent {
+        self.layer.borrow().spent
     }
 
     /// Takes over a recorded turn.

@@ -1,6 +1,6 @@
 //! Which turn a request continues.
 
-use super::play::{Play, call, calls, result, said, user};
+use super::play::{Play, call, calls, result, said, system, thought, user};
 use crate::id::TurnIndex;
 use crate::trajectory::{Trajectory, TreeError};
 use crate::turn::{Message, Role};
@@ -192,5 +192,127 @@ fn the_walk_goes_on_through_siblings_to_the_deepest_point() {
         let resume = play.resume(&longer);
         assert_eq!((resume.parent, resume.rules.as_slice()), (Some(five), &["masked".into()][..]));
         play.reload();
+    }
+}
+
+#[test]
+fn runs_of_foreign_messages_behind_a_masked_secret_are_walked_once() {
+    let mut play = Play::sticky();
+    let mut history = vec![user("q"), result("1", "key=sk-12345678abcd;")];
+    for turn in 0..30 {
+        let own = 2 + turn % 2;
+        history.extend((0..own).map(|at| said(&format!("foreign {turn} {at}"))));
+        history.push(user("go on"));
+    }
+    play.turn(&history, "a");
+    history[1].content = "key=***;".into();
+    history.extend([said("a"), user("r")]);
+    let resume = play.resume(&history);
+    assert_eq!((resume.parent, resume.rules), (Some(TurnIndex(0)), vec!["masked".to_owned()]));
+    let spent = play.tree.spent();
+    assert!(spent.stands <= history.len(), "{spent:?} of {}", history.len());
+    // One run of many: each part of it is one place.
+    let mut play = Play::sticky();
+    let run = (0..40).map(|at| said(&format!("foreign {at}")));
+    let mut history = vec![user("q"), result("1", "key=sk-12345678abcd;")];
+    history.extend(run.chain([user("go on")]));
+    play.turn(&history, "a");
+    history[1].content = "key=***;".into();
+    history.extend([said("a"), user("r")]);
+    assert_eq!(play.resume(&history).parent, Some(TurnIndex(0)));
+    let spent = play.tree.spent();
+    assert!(spent.stands <= history.len(), "{spent:?} of {}", history.len());
+}
+
+#[test]
+fn a_walk_that_costs_too_much_ends() {
+    let mut play = Play::sticky();
+    let masked = |text: &str| vec![user("q"), result("1", &format!("key={text};"))];
+    for turn in 0..1_100 {
+        play.turn(&masked(&format!("sk-12345678abcd{turn}")), "a");
+    }
+    let request = [masked("***"), vec![said("a"), user("r")]].concat();
+    play.resume(&request);
+    let spent = play.tree.spent();
+    let bound = crate::limits::WALK_COMPARISONS + request.len();
+    assert!(spent.comparisons > 900 && spent.stands + spent.comparisons <= bound + 2, "{spent:?}");
+}
+
+#[test]
+fn in_faithful_mode_a_message_is_rendered_once_for_each_answer() {
+    let mut play = Play::faithful();
+    for turn in 0..50 {
+        play.turn(&[user("q")], thought(&format!("{turn}"), said(&format!("a{turn}"))));
+    }
+    let resume = play.resume(&[user("q"), said("a7"), user("r")]);
+    assert_eq!((resume.parent, resume.rules), (Some(TurnIndex(7)), vec!["reads-as".to_owned()]));
+    assert!(play.tree.spent().reads <= 50, "{:?}", play.tree.spent());
+    let mut play = Play::faithful();
+    for turn in 0..1_500 {
+        play.turn(&[user("q")], thought(&format!("{turn}"), said("a")));
+    }
+    play.resume(&[user("q"), said("b"), user("r")]);
+    let reads = play.tree.spent().reads;
+    assert!(reads > 0 && reads <= crate::limits::WALK_COMPARISONS + 3, "{reads}");
+}
+
+#[test]
+fn a_prompt_that_only_means_the_same_is_rendered_anew() {
+    let mut play = Play::sticky();
+    let first = play.turn(&[system("Today's date: 2026-11-28"), user("q\r\nr")], "a");
+    assert_eq!(
+        play.resume(&[system("Today's date: 2026-11-28"), user("q\r\nr")]).same_prompt,
+        Some(first)
+    );
+    for other in [
+        [system("Today's date: 2026-11-29"), user("q\r\nr")],
+        [system("Today's date: 2026-11-28"), user("q\nr")],
+    ] {
+        assert_eq!(play.resume(&other).same_prompt, None, "{other:?}");
+        let turn = play.turn(&other, "b");
+        assert_eq!(play.resume(&other).same_prompt, Some(turn));
+    }
+    let next = |text: &str| {
+        [system("Today's date: 2026-11-28"), user("q\r\nr"), said("a"), result("1", text)]
+    };
+    let second = play.turn(&next("key=1  "), "c");
+    assert_eq!(play.resume(&next("key=1  ")).same_prompt, Some(second));
+    assert_eq!(play.resume(&next("key=1")).same_prompt, None);
+    play.reload();
+    assert_eq!(play.resume(&next("key=1  ")).same_prompt, Some(second));
+    assert_eq!(play.resume(&next("key=1")).same_prompt, None);
+}
+
+#[test]
+fn instructions_that_lost_much_are_another_tree() {
+    let rule: crate::rules::Rule = serde_json::from_str(
+        r#"{"name": "any-notes", "action": "same", "place": "system", "pattern": "(?s)<n>.*</n>"}"#,
+    )
+    .unwrap();
+    let mut play = Play::sticky();
+    play.rules = crate::rules::RuleSet::for_session(None, &[], &[rule]).unwrap();
+    let ask = |notes: &str| vec![system(&format!("<n>{notes}</n>")), user("q")];
+    let behind = |notes: &str| [ask(notes), vec![said("a"), user("r")]].concat();
+    let long = "long ".repeat(20);
+    let first = play.turn(&ask(&long), "a");
+    assert_eq!(play.resume(&behind(&"else ".repeat(20))).parent, Some(first));
+    assert_eq!(play.resume(&behind("short")).parent, None);
+    // Behind a turn of its own, the short one goes on; and the long one where it was.
+    let second = play.turn(&ask("short"), "a");
+    for _ in 0..2 {
+        assert_eq!(play.resume(&behind("short")).parent, Some(second));
+        assert_eq!(play.resume(&behind(&long)).parent, Some(first));
+        play.reload();
+    }
+}
+
+#[test]
+fn what_is_known_of_copies_is_bounded() {
+    let mut play = Play::sticky();
+    play.turn(&[user("q")], "a");
+    for at in 0..crate::limits::KNOWN_COPIES + 10 {
+        let copy = [user(&format!("q{}", " ".repeat(at + 1))), said("a"), user("r")];
+        assert_eq!(play.resume(&copy).parent, Some(TurnIndex(0)));
+        assert!(play.tree.known() <= crate::limits::KNOWN_COPIES);
     }
 }

@@ -327,6 +327,62 @@ fn m22_parallel_results_in_another_order() {
 }
 
 #[test]
+fn m22_results_in_another_order_under_ids_of_the_agents_own() {
+    let answer = |turn: usize| {
+        let id = |n: usize| format!("call_{turn}_{n}");
+        calls("", &[call(&id(1), "{}"), call(&id(2), "{}"), call(&id(3), "{}")])
+    };
+    // More than 64 tokens apart: what is taken for another one has shrunk.
+    let results = |turn: usize| {
+        let one = |n: usize| {
+            result(&format!("call_{turn}_{n}"), &format!("{turn} {n} {}", "x".repeat(n * 100)))
+        };
+        vec![one(1), one(2), one(3)]
+    };
+    // Its calls in the order of the model's, its results the other way round.
+    let always: fn(usize, &mut Vec<Message>) = |_, sent| {
+        each_call(sent, |call| call.id = call.id.replace("call", "own"));
+        each(sent, Role::Tool, |m| {
+            m.tool_call_id = m.tool_call_id.take().map(|id| id.replace("call", "own"));
+        });
+        for results in sent[2..].chunks_mut(4) {
+            results[1..].reverse();
+        }
+    };
+    let row = Row { answer, results, change: always, ..Row::default() };
+    let [sticky, faithful] = segments(&row, 1, 1);
+    for play in [&sticky, &faithful] {
+        assert_eq!(diffs(play), [0; TURNS], "the agent's copy is what the engine saw");
+    }
+    assert!(sticky.records[1..].iter().all(|record| record.messages.len() == 3));
+}
+
+#[test]
+fn m15_long_reminders_inside_of_messages_that_stay() {
+    let long =
+        |kind: &str| format!("<system-reminder>{kind} {}</system-reminder>", "w ".repeat(150));
+    let mut play = Play::of(Sticky, "claude-code");
+    let ask = |note: &str| vec![user(&format!("{note}do it"))];
+    let one = play.turn(&ask(&long("first")), calls("", &[call("c", "{}")]));
+    let with = |first: &str, second: &str| {
+        [ask(first), vec![calls("", &[call("c", "{}")]), result("c", &format!("out{second}"))]]
+            .concat()
+    };
+    let two = play.turn(&with("", &long("second")), "b");
+    assert_eq!(play.tree.parent(two), Some(one), "gone from a person's message");
+    let gone = [with("", ""), vec![said("b"), user("r")]].concat();
+    for _ in 0..2 {
+        let resume = play.resume(&gone);
+        assert_eq!(resume.parent, Some(two), "gone from a result");
+        assert_eq!(resume.rules, ["claude-code-reminders", "claude-code-result-reminders"]);
+        assert_eq!(resume.context_diff_tokens, 0, "overlays are counted apart");
+        play.reload();
+    }
+    play.turn(&gone, "c");
+    assert_eq!(play.tree.leaves(), 1);
+}
+
+#[test]
 fn m24_text_after_results_and_m44_a_person_speaks() {
     let results =
         |turn: usize| vec![result(&format!("call_{turn}"), "out"), user(&format!("go on {turn}"))];
