@@ -21,7 +21,7 @@ use crate::connection::{After, Connection};
 use crate::pool::Reply;
 use crate::sessions::{ExchangeSeat, Stay};
 use crate::shard::Shard;
-use crate::stream::{read, within};
+use crate::stream::{has_ended, read, within};
 pub(crate) use late::Late;
 use watch::{Leave, Pause, Presence};
 
@@ -228,6 +228,11 @@ impl Course<'_> {
     }
 
     async fn agent(&mut self, bytes: Bytes) -> Result<Want, Broken> {
+        // Who closed before the answer was written has not read it. Records are written too fast to
+        // be watched, so it is looked at here.
+        if !self.presence.alone() && has_ended(&self.agent.stream) {
+            self.left(Leave::End)?;
+        }
         self.show_agent(bytes).await?;
         if !self.presence.cut() {
             self.presence.answered();

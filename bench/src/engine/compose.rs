@@ -83,7 +83,10 @@ impl Composer {
                 other => return Err(format!("replies of {other:?} are written as `raw` text")),
             },
         }
-        if reply.finish() == Finish::Stop && ids.last() != Some(&model.markers.close) {
+        let ended = ids
+            .last()
+            .is_some_and(|last| *last == model.markers.close || model.markers.ends.contains(last));
+        if reply.finish() == Finish::Stop && !ended {
             ids.push(model.markers.close);
         }
         Ok(ids)

@@ -223,6 +223,11 @@ impl Exchange {
     /// A [`Want::Wait`] is over.
     pub fn woken(&mut self, cx: &mut Context<'_>) -> Want {
         match std::mem::replace(&mut self.stage, Stage::Over) {
+            // Nothing was sampled for it yet, and who asks again asks for itself.
+            Stage::Queue(_) if self.gone => {
+                let message = "the agent left while the request waited for the session's budget";
+                self.refuse(&Fault::new(FaultKind::RequestTimeout, message))
+            }
             Stage::Queue(body) => self.begin(cx, body),
             Stage::Adopt { adoption, body } => self.look_after(cx, adoption, body),
             Stage::Park(prepared) => self.unpark(cx, prepared),

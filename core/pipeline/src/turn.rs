@@ -194,6 +194,9 @@ pub enum Finish {
 }
 
 impl Finish {
+    /// Every reason.
+    pub const ALL: [Finish; 3] = [Finish::Stop, Finish::Length, Finish::Abort];
+
     /// The name used in records and samples.
     pub fn name(self) -> &'static str {
         match self {

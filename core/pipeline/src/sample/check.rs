@@ -1,6 +1,8 @@
 //! The invariants of a sample.
 
 use super::{Sample, columns_blake3};
+use crate::scene::Scene;
+use crate::turn::Finish;
 
 /// A broken invariant: a stable code and what was found.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -34,6 +36,7 @@ const LOGPROB_SLACK: f32 = 1e-3;
 pub fn check(sample: &Sample) -> Vec<Violation> {
     let mut found = Found(Vec::new());
     found.header(sample);
+    found.turns(sample);
     if found.lengths(sample) {
         found.spans(sample);
         found.mask(sample);
@@ -67,6 +70,10 @@ impl Found {
         if sample.format != 1 {
             self.add("format", format!("version {} is not known here", sample.format));
         }
+        let id = format!("{}-{}", sample.session_id, sample.segment);
+        if sample.sample_id != id {
+            self.add("sample_id", format!("{:?} is not {id:?}", sample.sample_id));
+        }
         if sample.segment >= sample.segments {
             self.add("segment", format!("{} of {}", sample.segment, sample.segments));
         }
@@ -96,6 +103,33 @@ impl Found {
             self.add("length", "more tokens than fit");
         }
         sample.loss_mask.len() == length && sample.logprobs.len() == length
+    }
+
+    /// What turns say of themselves.
+    fn turns(&mut self, sample: &Sample) {
+        for (at, span) in sample.turns.iter().enumerate() {
+            if Scene::parse(&span.scene).is_none() {
+                self.add("turn", format!("turns[{at}]: there is no scene {:?}", span.scene));
+            }
+            let finish = Finish::ALL.into_iter().find(|finish| finish.name() == span.finish_reason);
+            let trained = sample.loss_mask.get(span.start as usize) == Some(&1);
+            match finish {
+                None => {
+                    let found = format!("turns[{at}]: {:?} ends no turn", span.finish_reason);
+                    self.add("turn", found);
+                }
+                Some(Finish::Abort) if trained => {
+                    self.add("turn", format!("turns[{at}] was aborted, and is trained"));
+                }
+                Some(_) => {}
+            }
+        }
+        let ill_formed = sample.turns.iter().filter(|span| span.ill_formed).count() as u64;
+        let counted = sample.counts.get("ill_formed_turns").copied().unwrap_or_default();
+        if counted < ill_formed {
+            let found = format!("ill_formed_turns is {counted}, but {ill_formed} turns are");
+            self.add("counts", found);
+        }
     }
 
     fn spans(&mut self, sample: &Sample) {

@@ -199,6 +199,11 @@ fn prefixes(sample: &Sample) -> Vec<(TurnIndex, blake3::Hash)> {
             hasher.update(&id.to_le_bytes());
             hasher.update(&logprob.to_le_bytes());
         }
+        for text in [span.scene.as_str(), span.finish_reason.as_str()] {
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(text.as_bytes());
+        }
+        hasher.update(&[u8::from(span.ill_formed)]);
         while let Some((start, version)) = versions.next_if(|(start, _)| *start < span.end) {
             hasher.update(&start.to_le_bytes());
             hasher.update(&(version.len() as u64).to_le_bytes());

@@ -99,7 +99,12 @@ fn read_group(file: &dyn FileReader, index: usize) -> Result<Samples> {
                 put(&mut rest, name, values, |number| Ok(number.cast_unsigned().into()))?;
             }
             (Kind::Number, ColumnReader::DoubleColumnReader(column)) => {
-                put(&mut rest, name, scalars(column, rows, levels)?, |number| Ok(number.into()))?;
+                // JSON has no such number: it would read as if there were none.
+                let number = |number: f64| match number.is_finite() {
+                    true => Ok(number.into()),
+                    false => Err(ParquetError::General(format!("column `{name}`: {number}"))),
+                };
+                put(&mut rest, name, scalars(column, rows, levels)?, number)?;
             }
             (
                 Kind::Text | Kind::Json | Kind::WordOrList,

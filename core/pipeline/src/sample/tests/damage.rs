@@ -39,7 +39,11 @@ fn damage_beside_the_columns_is_found() {
     assert_eq!(damaged(&|sample| sample.turns[0].resumed_at = vec![4, 3]), ["resumed"]);
     assert_eq!(damaged(&|sample| sample.turns[0].resumed_at = vec![3, 4, 5]), [""; 0]);
     assert_eq!(damaged(&|sample| sample.prompt_len = 1), ["prompt_len"]);
-    assert_eq!(damaged(&|sample| sample.segment = 1), ["segment"]);
+    assert_eq!(damaged(&|sample| sample.segment = 1), ["sample_id", "segment"]);
+    assert_eq!(damaged(&|sample| sample.turns[0].scene = "zzz".into()), ["turn"]);
+    assert_eq!(damaged(&|sample| sample.turns[0].finish_reason = "zzz".into()), ["turn"]);
+    assert_eq!(damaged(&|sample| sample.turns[0].finish_reason = "abort".into()), ["turn"]);
+    assert_eq!(damaged(&|sample| sample.turns[0].ill_formed = true), ["counts"]);
     let sample = samples(vec![turn(0, None)]).remove(0);
     assert_eq!(check_vocabulary(&sample, 3), None);
     assert_eq!(check_vocabulary(&sample, 2).unwrap().code, "vocabulary");
@@ -110,7 +114,7 @@ fn damage_across_samples_is_found() {
     let twice = |all: &mut [Sample]| all[0].loss_mask[2..5].fill(1);
     check_session_damage(twice, &[(0, "trained_twice"), (1, "trained_twice")]);
     check_session_damage(|all| all[1].loss_mask[2..5].fill(0), &[(0, "untrained")]);
-    check_session_damage(|all| all[1].turns[0].scene = "title".into(), &[]);
+    check_session_damage(|all| all[1].turns[0].scene = "title".into(), &[(1, "prefix")]);
     let untrained = |all: &mut [Sample]| all[2].turns[0].scene = "title".into();
     check_session_damage(untrained, &[(2, "scene")]);
     check_session_damage(|all| all[1].tokens[0] = 9, &[(1, "prefix")]);
