@@ -71,8 +71,9 @@ pub const FRAME_BYTES: usize = 1 << 30;
 pub const ENGINE_IDLE_CONNECTIONS: usize = 256;
 /// Template instructions one render may spend, against endless loops.
 pub const TEMPLATE_FUEL: u64 = 50_000_000;
-/// Stored messages that one request is compared with where its own copy of history is not known:
-/// places on the way, texts and renders together, beyond one for each message of the request.
+/// Texts that one request is compared with where digests differ, and messages that are rendered for
+/// that; and places of the stored history that it is followed through, beyond one for each of its
+/// messages.
 pub const WALK_COMPARISONS: usize = 1_024;
 /// Points of a session up to which differences from an agent's copy are kept; then they are counted
 /// anew.

@@ -9,6 +9,10 @@
 //! reads otherwise is counted. *Faithful*: a message is the same where a template could see no
 //! difference (strict digests), or where the template writes it as the sampled text.
 //!
+//! Tool-call ids never count, in either mode. Templates that print them (Kimi K2's, Mistral's) show
+//! the ids of the answer that was sampled, also in a faithful session whose agent rewrote them; new
+//! messages are shown as they come.
+//!
 //! Decided where public reports disagree: an answer without its thought is the same turn in sticky
 //! mode, and in faithful mode if the template drops thoughts itself (J01, J03). A masked secret is
 //! the same turn in sticky mode, another branch in faithful mode; stored ids are never masked (J10).

@@ -9,8 +9,8 @@
 //! since: an agent that asks again has rejected it. An empty assistant message in the request shows
 //! that it was kept.
 //!
-//! The walk stands in each place once, and pays for each place, for each text that it compares and
-//! for each render out of one purse. Where that is empty it goes no further: what it found counts.
+//! The walk stands in each place once, and pays for each place, and for each text that it compares
+//! and each render. Where a purse is empty it goes no further: what it found counts.
 
 use std::collections::HashSet;
 
@@ -125,15 +125,17 @@ impl Matching<'_> {
         if open.len() > before {
             return;
         }
-        for step in next {
+        // Newest first: where the purse is empty, the oldest are left out.
+        let mut alike = Vec::new();
+        for step in next.into_iter().rev() {
             if !self.work.compare() {
-                return;
+                break;
             }
             if let Some(like) = self.likeness(stand.step, step, element) {
-                let matched = stand.matched + 1;
-                open.push(Stand { step, matched, partial: like.partial });
+                alike.push(Stand { step, matched: stand.matched + 1, partial: like.partial });
             }
         }
+        open.extend(alike.into_iter().rev());
     }
 
     /// Steps below that the element may be: children, and where it begins a run of assistant

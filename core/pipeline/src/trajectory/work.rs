@@ -6,10 +6,11 @@ use std::collections::HashMap;
 use crate::id::TurnIndex;
 use crate::limits::WALK_COMPARISONS;
 
-/// The purse of one request, and what it was spent on.
+/// The purses of one request, and what they were spent on.
 #[derive(Debug, Default)]
 pub(super) struct Work {
-    left: Cell<usize>,
+    stands: Cell<usize>,
+    comparisons: Cell<usize>,
     spent: Cell<Spent>,
     /// By message and turn: whether the template writes the one as the other.
     reads: RefCell<HashMap<(usize, TurnIndex), bool>>,
@@ -33,26 +34,32 @@ pub(super) struct Spent {
 impl Work {
     /// For a request of so many elements. The straight way costs as many stands.
     pub(super) fn new(elements: usize) -> Self {
-        Self { left: Cell::new(elements + WALK_COMPARISONS), ..Self::default() }
+        Self {
+            stands: Cell::new(elements + WALK_COMPARISONS),
+            comparisons: Cell::new(WALK_COMPARISONS),
+            ..Self::default()
+        }
     }
 
     /// Pays for a place; false where nothing is left.
     pub(super) fn stand(&self) -> bool {
-        self.count(|spent| spent.stands += 1);
-        self.pay()
+        let paid = pay(&self.stands);
+        self.count(|spent| spent.stands += usize::from(paid));
+        paid
     }
 
     /// Pays for the comparison of two texts; false where nothing is left.
     pub(super) fn compare(&self) -> bool {
-        self.count(|spent| spent.comparisons += 1);
-        self.pay()
+        let paid = pay(&self.comparisons);
+        self.count(|spent| spent.comparisons += usize::from(paid));
+        paid
     }
 
     /// Whether a message reads as what a turn sampled; false where nothing is left to find out.
     pub(super) fn read(&self, message: usize, turn: TurnIndex, reads: impl Fn() -> bool) -> bool {
         let known = self.reads.borrow().get(&(message, turn)).copied();
         known.unwrap_or_else(|| {
-            if !self.pay() {
+            if !pay(&self.comparisons) {
                 return false;
             }
             self.count(|spent| spent.reads += 1);
@@ -77,15 +84,15 @@ impl Work {
         self.spent.get()
     }
 
-    fn pay(&self) -> bool {
-        let left = self.left.get();
-        self.left.set(left.saturating_sub(1));
-        left > 0
-    }
-
     fn count(&self, add: impl Fn(&mut Spent)) {
         let mut spent = self.spent.get();
         add(&mut spent);
         self.spent.set(spent);
     }
+}
+
+fn pay(purse: &Cell<usize>) -> bool {
+    let left = purse.get();
+    purse.set(left.saturating_sub(1));
+    left > 0
 }
