@@ -106,6 +106,15 @@ pub enum RuleError {
         /// What is missing.
         needed: &'static str,
     },
+    /// The rule would edit what the model said.
+    #[error(
+        "rule {name:?}: the model's own text is touched by \"masked\" rules only: give the rule \
+         another role or remove it"
+    )]
+    OwnText {
+        /// The rule.
+        name: String,
+    },
     /// Two rules of one list have one name.
     #[error("rule {name:?} stands twice in one list: give one of the two another name")]
     Twice {

@@ -17,6 +17,12 @@ const HIDDEN_BYTES: usize = 8 << 10;
 /// What dots in the middle of a word may stand for.
 const ABBREVIATED_BYTES: usize = 1 << 10;
 
+/// Text that one comparison looks through for places where masks end; who sends more masks than
+/// that is not believed, so that nobody keeps a shard busy with them.
+const SEARCHED_BYTES: usize = 8 << 20;
+/// Of the text behind a mask at most this much is looked for.
+const LITERAL_BYTES: usize = 256;
+
 /// By so many characters behind a mask the place is found where the other text goes on.
 const ANCHOR_CHARS: usize = 3;
 
@@ -125,6 +131,7 @@ impl<'t> Side<'t> {
 
 fn align(left: &str, left_masks: &[Mask], right: &str, right_masks: &[Mask]) -> bool {
     let (mut left, mut right) = (Side::new(left, left_masks), Side::new(right, right_masks));
+    let mut budget = SEARCHED_BYTES;
     loop {
         let common = common_prefix(left.rest(), right.rest());
         left.at += common;
@@ -133,9 +140,9 @@ fn align(left: &str, left_masks: &[Mask], right: &str, right_masks: &[Mask]) -> 
             return true;
         }
         let onward = if let Some(mask) = right.mask() {
-            pass(mask, &mut right, &mut left)
+            pass(mask, &mut right, &mut left, &mut budget)
         } else if let Some(mask) = left.mask() {
-            pass(mask, &mut left, &mut right)
+            pass(mask, &mut left, &mut right, &mut budget)
         } else {
             false
         };
@@ -143,6 +150,15 @@ fn align(left: &str, left_masks: &[Mask], right: &str, right_masks: &[Mask]) -> 
             return false;
         }
     }
+}
+
+/// The begin of a text, of at most so many bytes, cut at a character.
+fn prefix(text: &str, mut most: usize) -> &str {
+    most = most.min(text.len());
+    while !text.is_char_boundary(most) {
+        most -= 1;
+    }
+    &text[..most]
 }
 
 /// Bytes that both begin with, cut at a character.
@@ -155,7 +171,7 @@ fn common_prefix(left: &str, right: &str) -> usize {
 }
 
 /// Goes past a mask of `masked` and past what it hides of `open`; false where nothing fits.
-fn pass(mask: &Mask, masked: &mut Side<'_>, open: &mut Side<'_>) -> bool {
+fn pass(mask: &Mask, masked: &mut Side<'_>, open: &mut Side<'_>, budget: &mut usize) -> bool {
     let back = masked.at - mask.span.start;
     if open.at < open.floor + back {
         return false;
@@ -165,6 +181,10 @@ fn pass(mask: &Mask, masked: &mut Side<'_>, open: &mut Side<'_>) -> bool {
     let until = masked.masks.get(1).map_or(behind.len(), |next| next.span.start - mask.span.end);
     let literal = &behind[..until];
     let hidden = &open.text[from..];
+    let most = if mask.word { ABBREVIATED_BYTES } else { HIDDEN_BYTES };
+    let window = prefix(hidden, most + LITERAL_BYTES);
+    let Some(left) = budget.checked_sub(window.len()) else { return false };
+    *budget = left;
     let length = if until == behind.len() && hidden.ends_with(literal) {
         // The last mask: what is behind it ends the other text too.
         Some(hidden.len() - literal.len())
@@ -173,10 +193,9 @@ fn pass(mask: &Mask, masked: &mut Side<'_>, open: &mut Side<'_>) -> bool {
     } else {
         // Where the other text has a mask further on, only the begin of this one comes again.
         let end = literal.char_indices().nth(ANCHOR_CHARS).map_or(literal.len(), |(end, _)| end);
-        hidden.find(literal).or_else(|| hidden.find(&literal[..end]))
+        window.find(prefix(literal, LITERAL_BYTES)).or_else(|| window.find(&literal[..end]))
     };
     let Some(length) = length else { return false };
-    let most = if mask.word { ABBREVIATED_BYTES } else { HIDDEN_BYTES };
     let hidden = &hidden[..length];
     let fits = !hidden.is_empty()
         && length <= most
@@ -225,5 +244,24 @@ mod tests {
         assert!(!equal("key=", "key=***"), "a mask hides something");
         assert!(!equal(&"x".repeat(HIDDEN_BYTES + 1), "***"));
         assert!(!equal("abc", "abd"));
+    }
+
+    #[test]
+    fn many_masks_cost_no_more_than_what_is_looked_through() {
+        // Each mask fits where the next text is far away.
+        let stored = "***abcXdef".repeat(500);
+        let sent = format!("{}{}", "qabc***def".repeat(500), "x".repeat(200_000));
+        let mut budget = SEARCHED_BYTES;
+        let (masks, none) = (shapes(&sent, 0..sent.len()).collect::<Vec<_>>(), Vec::new());
+        assert!(!align(&stored, &none, &sent, &masks));
+        let (mut masked, mut open) = (Side::new(&sent, &masks), Side::new(&stored, &none));
+        (masked.at, open.at) = (masks[0].span.start, 4);
+        pass(&masks[0], &mut masked, &mut open, &mut budget);
+        assert!(SEARCHED_BYTES - budget <= HIDDEN_BYTES + LITERAL_BYTES);
+        (masked.at, masked.masks, open.at, open.floor) = (masks[0].span.start, &masks, 4, 0);
+        assert!(
+            !pass(&masks[0], &mut masked, &mut open, &mut 0),
+            "nothing is looked through for free"
+        );
     }
 }

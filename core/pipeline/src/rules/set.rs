@@ -43,6 +43,10 @@ impl Compiled {
         let needs =
             |action, needed| Err(RuleError::Incomplete { name: rule.name.clone(), action, needed });
         let placed = rule.pattern.is_some() || rule.place != Place::Any;
+        let edits = matches!(rule.action, Action::Strip | Action::Overlay | Action::Same);
+        if edits && rule.role == Some(Role::Assistant) {
+            return Err(RuleError::OwnText { name: rule.name.clone() });
+        }
         match rule.action {
             Action::Strip if rule.pattern.is_none() => needs("\"strip\"", "a pattern"),
             Action::Overlay if !placed => needs("\"overlay\"", "a pattern, or a place"),
