@@ -61,6 +61,7 @@ pub fn parse(family: Family, dialect: &Dialect, row: &Row, tools: &[Value]) -> R
         think_close: tokenizer.added("</think>"),
         call_open: tokenizer.added("<tool_call>"),
         call_close: tokenizer.added("</tool_call>"),
+        ..Markers::default()
     };
     let prompt = tokenizer.ids(&row.prompt);
     let setting = Setting { markers: &markers, tokenizer: &tokenizer, prompt_tail: &prompt, tools };

@@ -13,7 +13,7 @@ use rollgate_tests::real::Vllm;
 use rollgate_tests::samples;
 use serde_json::json;
 
-use pieces::{TOOL_CALL, TOOL_CALL_END};
+use pieces::{THINK, THINK_END, TOOL_CALL, TOOL_CALL_END};
 
 const MAX_TOKENS: usize = 64;
 const GENERATE: &str = "/inference/v1/generate";
@@ -48,26 +48,36 @@ fn conversations_on_real_vllm() {
     let stand = Stand { directory, engine, gate, proxy, seen: 0.into() };
     six::run(&stand);
     twelve::run(&stand);
-    constrained(&stand.gate);
+    constrained(&stand);
 }
 
-/// A call and a stop by the engine's own structured outputs, handed through `sampling.extra`. Their
-/// log-probabilities are those under the grammar, so nothing is scored again here.
-fn constrained(gate: &Gate) {
-    let call = r#"<tool_call>\n\{"name": "bash", "arguments": \{"command": "[a-z]{1,8}"\}\}\n</tool_call>"#;
-    let session = gate.create(&json!({"sampling": {
+/// Closed thinking, a call and a stop by the engine's own structured outputs, handed through
+/// `sampling.extra`, turn after turn. Log-probabilities are those under the grammar, so nothing is
+/// scored again here; ids, prompts and cache are held against the engine as everywhere.
+fn constrained(stand: &Stand) {
+    let answer = r#"<think>\n[a-z]{1,8}\n</think>\n\n<tool_call>\n\{"name": "bash", "arguments": \{"command": "[a-z]{1,8}"\}\}\n</tool_call>"#;
+    let bias = |id: u32| (id.to_string(), json!(100));
+    let session = stand.gate.create(&json!({"sampling": {
         "max_tokens": MAX_TOKENS,
         "extra": {
-            "structured_outputs": {"regex": call},
+            "structured_outputs": {"regex": answer},
             // The grammar also allows the markers spelled with ordinary tokens.
-            "logit_bias": {TOOL_CALL.to_string(): 100, TOOL_CALL_END.to_string(): 100},
+            "logit_bias": serde_json::Map::from_iter(
+                [THINK, THINK_END, TOOL_CALL, TOOL_CALL_END].map(bias),
+            ),
         },
     }}));
     let mut chat = Chat::new(&session, &[("user", "List the files.")]);
-    let answer = chat.turn();
-    assert_eq!((answer.finish.as_str(), answer.calls().len()), ("tool_calls", 1), "{answer:?}");
-    let sample = samples::parse(&gate.samples(&session)).remove(0);
-    assert_eq!(sample.turns[0].finish_reason, "stop");
+    for turn in 0..3 {
+        let answer = chat.turn();
+        assert_eq!((answer.finish.as_str(), answer.calls().len()), ("tool_calls", 1), "{answer:?}");
+        assert!(answer.message["reasoning_content"].is_string(), "{answer:?}");
+        chat.results(&answer, &format!("result {turn}: {}", "a line. ".repeat(20)));
+    }
+    let calls = stand.calls();
+    let sample = samples::parse(&stand.gate.samples(&session)).remove(0);
+    exact::ids_are_the_engines(&sample, &calls);
+    assert!(sample.turns.iter().all(|turn| turn.finish_reason == "stop"));
     assert!(sample.turns[0].sampling.extra.contains_key("structured_outputs"));
     assert!(sample.health.reasons().is_empty(), "{:?}", sample.health);
 }
