@@ -93,16 +93,7 @@ impl Exchange {
         let record = self.record(*prepared, generated, parsed, usage, cx);
         let turn = record.turn;
         let record = Record::Turn(Box::new(record));
-        // The frame first: memory must never hold a turn that cannot be written.
-        let frame = record
-            .clone()
-            .to_frame()
-            .map_err(|error| Fault::new(FaultKind::JournalFailed, error))
-            .and_then(|frame| {
-                let applied = cx.session.apply(&record);
-                applied.map(|()| frame).map_err(|error| Fault::new(FaultKind::Internal, error))
-            });
-        match frame {
+        match cx.session.take_over(record) {
             Ok(frame) => {
                 let said = Cell::new(Said::Nothing);
                 self.stage = Stage::Record(Rc::new(Kept { turn, answer, said }));

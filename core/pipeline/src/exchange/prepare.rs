@@ -139,7 +139,8 @@ impl Reader for Eyes<'_> {
         let mut ids = Vec::new();
         match self.0.tokenizer.encode(text, ControlText::Plain, &mut ids) {
             Ok(()) => ids.len() as u32,
-            Err(_) => 0,
+            // Too many rather than none: a text that cannot be counted must not look unchanged.
+            Err(_) => u32::try_from(text.len()).unwrap_or(u32::MAX),
         }
     }
 }

@@ -9,7 +9,6 @@ use super::budget::Room;
 use super::prepare::prepare;
 use super::ticket::{self, Adoption, Course, Kept, Key};
 use super::{Context, Exchange, Stage, Want};
-use crate::fault::{Fault, FaultKind};
 use crate::limits::LOOK_AGAIN_MS;
 use crate::record::{Delivery, Record};
 use crate::turn::ReplyForm;
@@ -109,15 +108,7 @@ impl Exchange {
             return self.done();
         }
         let record = Record::Delivery(Delivery { turn: kept.turn, whole });
-        let told = record
-            .clone()
-            .to_frame()
-            .map_err(|error| Fault::new(FaultKind::JournalFailed, error))
-            .and_then(|frame| {
-                let applied = cx.session.apply(&record);
-                applied.map(|()| frame).map_err(|error| Fault::new(FaultKind::Internal, error))
-            });
-        match told {
+        match cx.session.take_over(record) {
             Ok(frame) => {
                 self.stage = Stage::Deliver;
                 Want::Durable(frame)

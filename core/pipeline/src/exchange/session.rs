@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::Serialize;
 
 use super::budget::{Reservations, Reserved, Room, Used};
@@ -212,6 +213,16 @@ impl Session {
             session.apply(&record)?;
         }
         Ok(session)
+    }
+
+    /// Makes the record's frame, then takes it over: memory must never hold what cannot be written.
+    pub(super) fn take_over(&mut self, record: Record) -> Result<Bytes, Fault> {
+        let frame = record
+            .clone()
+            .to_frame()
+            .map_err(|error| Fault::new(FaultKind::JournalFailed, error))?;
+        self.apply(&record).map_err(|error| Fault::new(FaultKind::Internal, error))?;
+        Ok(frame)
     }
 
     /// Takes over a record that is in, or on its way to, the journal.
