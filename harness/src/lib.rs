@@ -6,12 +6,14 @@
 mod command;
 mod mini_swe_agent;
 mod outcome;
+mod package;
 mod scripted;
 
 use std::time::Duration;
 
 pub use command::CommandLine;
 pub use mini_swe_agent::MiniSweAgent;
+pub use package::{Package, Source};
 pub use scripted::Scripted;
 
 /// Most bytes that are read of a [`Launch::result_file`].
@@ -30,6 +32,10 @@ pub struct Job {
     pub key: String,
     /// Model name to ask for.
     pub model: String,
+    /// The agent's program from its bundle, as seen inside the sandbox; `None`: it is on PATH.
+    pub program: Option<String>,
+    /// Tokens of the served model's context: agents must know it, or they never compact.
+    pub max_context: u32,
     /// Work directory, as seen inside the sandbox.
     pub workdir: String,
     /// Private HOME, as seen inside the sandbox.
@@ -40,6 +46,25 @@ pub struct Job {
     pub args: Vec<String>,
     /// Longest run of the agent.
     pub timeout: Duration,
+}
+
+impl Job {
+    /// Base URL of the Chat and Responses APIs under which every call is of this scene, for slots of
+    /// an agent that serve nothing else. `/v1` included.
+    pub fn openai_url_of(&self, scene: &str) -> String {
+        let root = self.openai_base_url.trim_end_matches('/');
+        format!("{}/scene/{scene}/v1", root.strip_suffix("/v1").unwrap_or(root))
+    }
+
+    /// The same for the Messages API.
+    pub fn anthropic_url_of(&self, scene: &str) -> String {
+        format!("{}/scene/{scene}", self.anthropic_base_url.trim_end_matches('/'))
+    }
+
+    /// The program to start: the bundle's, else the one of this name on PATH.
+    pub fn program_or(&self, name: &str) -> String {
+        self.program.clone().unwrap_or_else(|| name.to_owned())
+    }
 }
 
 /// A file to write before the start; the path is absolute inside the sandbox.
@@ -111,6 +136,10 @@ pub trait Harness: Send + Sync {
     fn launch(&self, job: &Job) -> Result<Launch, HarnessError>;
     /// What the end of the agent means.
     fn judge(&self, ended: &Ended) -> AgentOutcome;
+    /// Where the agent comes from; `None`: it is no program of its own.
+    fn package(&self) -> Option<Package> {
+        None
+    }
     /// Command line whose first line of output has the agent's version, if it can.
     fn version_argv(&self, job: &Job) -> Option<Vec<String>>;
 }
@@ -151,6 +180,8 @@ mod tests {
             anthropic_base_url: "http://gate".to_owned(),
             key: "key".to_owned(),
             model: "m".to_owned(),
+            program: None,
+            max_context: 100_000,
             workdir: "/box/work".to_owned(),
             home: "/box/home".to_owned(),
             rollgate: "/bin/rollgate".to_owned(),

@@ -204,7 +204,7 @@ impl Connection {
         } else {
             wrong_key()
         };
-        Place::Nowhere(self.refuse(Dialect::Chat, &refusal, keep_alive).await)
+        Place::Nowhere(self.refuse(route.call.dialect(), &refusal, keep_alive).await)
     }
 
     async fn exchange(&mut self, head: RequestHead, route: Route, hash: SessionHash) -> After {
@@ -217,8 +217,9 @@ impl Connection {
                  send the request again later"
             );
             let fault = Fault::new(FaultKind::Overload, message);
-            return self.refuse(Dialect::Chat, &fault, keep_alive).await;
+            return self.refuse(route.call.dialect(), &fault, keep_alive).await;
         }
+        let dialect = route.call.dialect();
         let fault = match shard.sessions.find(hash).await {
             Ok(Some(stay)) => match closed(&stay) {
                 Some(fault) => fault,
@@ -227,7 +228,7 @@ impl Connection {
             Ok(None) => wrong_key(),
             Err(fault) => fault,
         };
-        self.refuse(Dialect::Chat, &fault, keep_alive).await
+        self.refuse(dialect, &fault, keep_alive).await
     }
 
     /// Hands the connection over, the request's head in front of what was read after it.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rollgate_pipeline::exchange::{Context, Exchange, Want};
 use rollgate_pipeline::fault::{Fault, FaultKind};
-use rollgate_pipeline::http::{self, Call, Framing, RequestHead, Route};
+use rollgate_pipeline::http::{self, Framing, RequestHead, Route};
 use rollgate_pipeline::protocol::Dialect;
 
 use crate::connection::{After, Connection};
@@ -73,7 +73,7 @@ pub(crate) async fn run(
     let shard = agent.shard.clone();
     let in_flight = InFlight::begin(&shard);
     let seat = stay.sit();
-    let dialect = dialect(&route.call);
+    let dialect = route.call.dialect();
     let begun = step(&shard, &stay, |cx| Exchange::new(head, &route, cx));
     let Ok((exchange, want)) = begun else {
         return panicked(agent, &stay, dialect, false).await;
@@ -111,12 +111,6 @@ async fn panicked(agent: &mut Connection, stay: &Stay, dialect: Dialect, answere
     }
     let message = "a bug of ours ended this exchange; nothing was recorded: send it again";
     agent.refuse(dialect, &Fault::new(FaultKind::Internal, message), false).await
-}
-
-fn dialect(call: &Call) -> Dialect {
-    match call {
-        Call::Chat | Call::Models | Call::Model(_) | Call::Hello | Call::Health => Dialect::Chat,
-    }
 }
 
 /// Lets the exchange take one step, with the session borrowed for no longer than that.

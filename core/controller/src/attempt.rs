@@ -95,6 +95,8 @@ impl<'a> Place<'a> {
             openai_base_url: urls.openai.clone(),
             anthropic_base_url: urls.anthropic.clone(),
             key: key.to_owned(),
+            program: None,
+            max_context: u32::MAX,
             model: self.agent.model.clone().unwrap_or_else(|| model.to_owned()),
             workdir: self.workdir.clone(),
             home: self.sandbox.home().to_owned(),

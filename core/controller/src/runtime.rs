@@ -95,6 +95,7 @@ impl Runtime {
             history: ask.task.history,
             retention: ask.task.retention,
             rules: ask.task.rules.clone(),
+            scenes: ask.task.scenes.clone(),
             metadata: ask.task.metadata.clone(),
         };
         let create = patient(|| self.gate.create(options.clone()));

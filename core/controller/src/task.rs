@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rollgate_pipeline::record::{Budget, HistoryMode, Retention};
 use rollgate_pipeline::rules::Rule;
+use rollgate_pipeline::scene::SceneRule;
 use rollgate_pipeline::turn::Sampling;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -58,6 +59,9 @@ pub struct Task {
     /// What the agent may change in its history, before the node's rules.
     #[serde(default)]
     pub rules: Vec<Rule>,
+    /// What its exchanges are for, before the node's rules.
+    #[serde(default)]
+    pub scenes: Vec<SceneRule>,
     /// Free data, echoed in samples.
     #[serde(default)]
     pub metadata: Map<String, Value>,

@@ -20,7 +20,9 @@ mod session;
 mod ticket;
 
 pub use free::{refusal, without_session};
-pub use session::{Gatehouse, ReplayError, Session, SessionDefaults, SessionState, rule_set};
+pub use session::{
+    Gatehouse, ReplayError, Session, SessionDefaults, SessionState, rule_set, scene_set,
+};
 
 use std::rc::Rc;
 
@@ -28,9 +30,9 @@ use bytes::{Bytes, BytesMut};
 
 use crate::engine::EngineRequest;
 use crate::fault::{Fault, FaultKind, Whose};
-use crate::http::{self, BodyReader, BodyState, Framing, ReplyReader, RequestHead, Route};
-use crate::protocol::Dialect;
-use crate::scene::{Verdict, classify};
+use crate::http::{self, BodyReader, BodyState, Framing, Header, ReplyReader, RequestHead, Route};
+use crate::protocol::{Dialect, StreamMeta};
+use crate::scene::Scene;
 use crate::turn::ReplyForm;
 use prepare::Prepared;
 use session::InFlight;
@@ -101,7 +103,12 @@ pub struct Passage {
 /// One exchange.
 pub struct Exchange {
     dialect: Dialect,
-    verdict: Verdict,
+    /// The scene that the URL names.
+    entry: Option<Scene>,
+    /// The request's headers: evidence of what it is for.
+    headers: Vec<Header>,
+    /// Id of the reply, in 32 hex digits.
+    id: String,
     keep_alive: bool,
     started: Now,
     /// When a stream last got bytes, in monotonic milliseconds; set once the head of one was sent.
@@ -112,6 +119,8 @@ pub struct Exchange {
     fault: Option<Fault>,
     /// What its head says of who asks.
     lineage: ticket::Key,
+    /// The model name the agent used, once that is known.
+    model: String,
     /// How the answer is to be framed, once that is known.
     form: Option<ReplyForm>,
     /// What others with the same request see of it, once it is prepared.
@@ -156,14 +165,17 @@ impl Exchange {
     /// Starts an exchange. Nothing of the body has been read.
     pub fn new(head: &RequestHead, route: &Route, cx: &mut Context<'_>) -> (Self, Want) {
         let mut exchange = Self {
-            dialect: Dialect::Chat,
-            verdict: classify(route.scene),
+            dialect: route.call.dialect(),
+            entry: route.scene,
+            headers: head.headers.clone(),
+            id: format!("{:032x}", cx.random),
             keep_alive: head.keep_alive,
             started: cx.now,
             stream: None,
             engine_reusable: false,
             fault: None,
             lineage: ticket::lineage(head, route.scene),
+            model: String::new(),
             form: None,
             ticket: None,
             gone: false,
@@ -383,9 +395,15 @@ impl Exchange {
         if self.stream.is_none() {
             return Want::Agent(refusal(self.dialect, fault, self.keep_alive));
         }
-        let mut bytes = BytesMut::from(&http::chunk(&self.dialect.error_event(fault))[..]);
+        let mut bytes =
+            BytesMut::from(&http::chunk(&self.dialect.error_event(fault, &self.stream_meta()))[..]);
         bytes.extend_from_slice(&http::last_chunk());
         Want::Agent(bytes.freeze())
+    }
+
+    fn stream_meta(&self) -> StreamMeta {
+        let created_s = self.started.wall_ms / 1_000;
+        StreamMeta { id: self.id.clone(), created_s, model: self.model.clone() }
     }
 
     /// The shard called what the stage does not expect: a bug of ours, answered as one.

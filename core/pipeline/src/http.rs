@@ -15,7 +15,7 @@ pub use body::{BodyReader, BodyState};
 pub use framing::Framing;
 pub use head::{Header, Method, RequestHead, read_head};
 pub use reply::{ReplyFraming, ReplyHead, ReplyReader, read_reply_head};
-pub use route::{Call, Route, route};
+pub use route::{Call, Route, guessed, route};
 pub use write::{CONTINUE, chunk, events_head, last_chunk, reply, request_head};
 
 #[cfg(test)]

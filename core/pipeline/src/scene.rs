@@ -1,6 +1,21 @@
-//! What an exchange is for.
+//! What an exchange is for, and the rules that tell it.
+//!
+//! Order of evidence: the scene in the URL; then the rules of the session, of the node, and those
+//! shipped for its agent (`shipped/AGENT.toml`), in their order: the first that holds decides. An agent that
+//! has rules, none of which holds, makes an `unknown` exchange: untrained and counted. An agent that
+//! nobody has rules for has one loop: main.
+
+mod rule;
+mod set;
 
 use serde::{Deserialize, Serialize};
+
+pub use rule::{SceneRule, When};
+pub use set::{SceneError, SceneSet};
+
+use crate::http::Header;
+use crate::protocol::Dialect;
+use crate::turn::{Asked, Message, Role};
 
 /// The closed list of scenes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -91,12 +106,40 @@ pub struct Verdict {
     pub rule: String,
 }
 
-/// Classifies an exchange. `entry` is the scene named by the URL, which outranks all else; without
-/// one, a session has one loop: main.
-pub fn classify(entry: Option<Scene>) -> Verdict {
-    match entry {
-        Some(scene) => Verdict { scene, rule: "entry-url".to_owned() },
-        None => Verdict { scene: Scene::Main, rule: "default-main".to_owned() },
+/// What a classifier may look at.
+#[derive(Clone, Copy)]
+pub struct Evidence<'a> {
+    /// The scene that the URL names: outranks all else.
+    pub entry: Option<Scene>,
+    /// The request's headers.
+    pub headers: &'a [Header],
+    /// The caller's dialect.
+    pub dialect: Dialect,
+    /// What was asked, without what `strip` rules took away.
+    pub asked: &'a Asked,
+    /// The leading instructions as sent ([`instructions`]).
+    pub system: &'a str,
+    /// Whether it continues a turn of the session.
+    pub continues: bool,
+}
+
+/// The leading instructions of a request, joined by newlines.
+pub fn instructions(messages: &[Message]) -> String {
+    let instructs = |m: &&Message| matches!(m.role, Role::System | Role::Developer);
+    let leading: Vec<&str> =
+        messages.iter().take_while(instructs).map(|m| m.content.as_str()).collect();
+    leading.join("\n")
+}
+
+impl Verdict {
+    /// The scene that a URL names.
+    pub fn entry(scene: Scene) -> Self {
+        Self { scene, rule: "entry-url".to_owned() }
+    }
+
+    /// Without rules for the agent a session has one loop: main.
+    pub fn default_main() -> Self {
+        Self { scene: Scene::Main, rule: "default-main".to_owned() }
     }
 }
 

@@ -3,6 +3,8 @@
 //! Dialects are folded into this form and made from it; nothing here knows a dialect, a model
 //! family or an engine.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -164,6 +166,45 @@ pub enum ReplyForm {
     },
 }
 
+/// Which tools an answer may call.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolChoice {
+    /// The model decides.
+    #[default]
+    Auto,
+    /// None of them.
+    None,
+    /// At least one.
+    Required,
+    /// The one of this canonical name.
+    Named(String),
+}
+
+/// How a tool is called on the wire, where that is not a plain function of its canonical name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WireTool {
+    /// The namespace it lives in.
+    pub namespace: Option<String>,
+    /// Its name there.
+    pub name: String,
+    /// Whether its input is free text and no JSON object.
+    pub custom: bool,
+}
+
+/// Wire forms by canonical name; plain functions are not in it.
+pub type WireTools = BTreeMap<String, WireTool>;
+
+/// What the answer is to be given as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Purpose {
+    /// An assistant's turn.
+    #[default]
+    Turn,
+    /// A compaction: the text of the answer goes back as an opaque item.
+    Compaction,
+}
+
 /// What an agent asked for.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Asked {
@@ -173,12 +214,48 @@ pub struct Asked {
     pub messages: Vec<Message>,
     /// The tools on offer; empty when `tool_choice` is `none`.
     pub tools: Vec<Tool>,
+    /// Tools that go by another form on the wire.
+    pub wire_tools: WireTools,
+    /// Which tools may be called.
+    pub tool_choice: ToolChoice,
+    /// Whether more than one call per answer is welcome; `None`: not said.
+    pub parallel_tool_calls: Option<bool>,
+    /// The form that the answer's text was asked to have (a JSON schema and the like), as sent. It
+    /// binds nothing; scene rules look at it.
+    pub format: Option<Value>,
     /// Sampling parameters as the agent wrote them.
     pub sampling: Sampling,
     /// `chat_template_kwargs` of the request.
     pub template_kwargs: Map<String, Value>,
     /// JSON or events.
     pub form: ReplyForm,
+    /// What the answer is to be given as.
+    pub purpose: Purpose,
+    /// Parts and items that no model can use, by type: left out and counted.
+    pub skipped: BTreeMap<String, u32>,
+    /// Fields of the request that the dialect's answer repeats.
+    pub echo: Map<String, Value>,
+}
+
+impl Asked {
+    /// A request that says nothing but this.
+    pub fn plain(model: String, messages: Vec<Message>, form: ReplyForm) -> Self {
+        Self {
+            model,
+            messages,
+            tools: Vec::new(),
+            wire_tools: WireTools::new(),
+            tool_choice: ToolChoice::default(),
+            parallel_tool_calls: None,
+            format: None,
+            sampling: Sampling::default(),
+            template_kwargs: Map::new(),
+            form,
+            purpose: Purpose::default(),
+            skipped: BTreeMap::new(),
+            echo: Map::new(),
+        }
+    }
 }
 
 /// Why a generation ended.

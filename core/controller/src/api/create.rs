@@ -36,6 +36,9 @@ pub(super) struct NewSession {
     /// What the agent may change in its history: `[{name, action, …}]`, before the node's rules.
     #[schema(value_type = Vec<Object>)]
     rules: Option<Value>,
+    /// What its exchanges are for: `[{name, scene, when}]`, before the node's rules.
+    #[schema(value_type = Vec<Object>)]
+    scenes: Option<Value>,
     /// Sampling parameters that win over the agent's.
     #[schema(value_type = Object)]
     sampling: Option<Value>,
@@ -101,10 +104,6 @@ fn options(mut body: Map<String, Value>, model: &str) -> Result<SessionOptions, 
     unknown_key(&body, &KEYS).map_or(Ok(()), Err)?;
     keys_within(&body, "sampling", &SAMPLING_KEYS)?;
     keys_within(&body, "limits", &LIMIT_KEYS)?;
-    let scenes = body.shift_remove("scenes");
-    if scenes.is_some_and(|value| value != Value::Object(Map::new())) {
-        return Err("`scenes` is not built yet".to_owned());
-    }
     match body.shift_remove("model") {
         Some(Value::String(asked)) if asked == model => {}
         Some(asked) => return Err(format!("`model`: {asked} is not served here; `{model}` is")),
@@ -138,7 +137,7 @@ mod tests {
     fn defaults_may_be_spelled_out() {
         let empty = r#"{"sampling":{},"limits":{}}"#;
         check("{}", Ok(empty));
-        let spelled = r#"{"scenes":{},"rules":[],"model":"m","agent":null}"#;
+        let spelled = r#"{"scenes":[],"rules":[],"model":"m","agent":null}"#;
         check(spelled, Ok(empty));
         check(
             r#"{"history":"faithful","retention":"template","rules":[{"name":"r","action":"same"}]}"#,
@@ -161,7 +160,7 @@ mod tests {
         check(r#"{"retention":"none"}"#, Err("`retention`: unknown variant `none`"));
         check(r#"{"rules":["x"]}"#, Err("`rules`: invalid type"));
         check(r#"{"rules":[{"name":"r","actoin":"same"}]}"#, Err("unknown field `actoin`"));
-        check(r#"{"scenes":{"x":1}}"#, Err("`scenes` is not built yet"));
+        check(r#"{"scenes":{"x":1}}"#, Err("`scenes`: invalid type"));
         check(r#"{"model":"other"}"#, Err("\"other\" is not served here; `m` is"));
         check(r#"{"limits":{"turns":-1}}"#, Err("invalid value"));
     }

@@ -1,13 +1,13 @@
 //! One line to one task, with messages that say what to mend.
 
-use rollgate_pipeline::exchange::rule_set;
+use rollgate_pipeline::exchange::{rule_set, scene_set};
 use serde_json::{Map, Value};
 
 use super::{Command, Task};
 use crate::limits::LONGEST;
 use crate::near::unknown_key;
 
-const TASK: [&str; 14] = [
+const TASK: [&str; 15] = [
     "task_id",
     "instruction",
     "files",
@@ -21,6 +21,7 @@ const TASK: [&str; 14] = [
     "history",
     "retention",
     "rules",
+    "scenes",
     "metadata",
 ];
 const AGENT: [&str; 5] = ["name", "version", "model", "args", "timeout_s"];
@@ -98,6 +99,7 @@ fn sense(task: &Task) -> Result<(), String> {
     }
     let agent = task.agent.as_ref().map(|agent| agent.name.as_str());
     rule_set(agent, &[], &task.rules)?;
+    scene_set(agent, &[], &task.scenes)?;
     let none = [
         (task.limits.turns == Some(0), "limits.turns"),
         (task.limits.tokens == Some(0), "limits.tokens"),

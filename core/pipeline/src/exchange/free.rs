@@ -35,10 +35,10 @@ pub fn without_session(
     let keep_alive = head.keep_alive && head.framing == Framing::None;
     let model = &gatehouse.model;
     let body = match &route.call {
-        Call::Chat => return None,
+        call if call.asks() => return None,
         Call::Models => protocol::models(&model.name, model.max_context, false),
         Call::Model(_) => protocol::models(&model.name, model.max_context, true),
-        Call::Hello | Call::Health => Bytes::from_static(br#"{"status":"ok"}"#),
+        _ => Bytes::from_static(br#"{"status":"ok"}"#),
     };
     let body = if head.method == Method::Head { &[][..] } else { &body };
     Some((http::reply(200, JSON, body, keep_alive, &[]), keep_alive))

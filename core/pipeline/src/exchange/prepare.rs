@@ -1,21 +1,36 @@
 //! From a request's body to an engine call: read, match, render the rest.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::budget::Reserved;
 use super::park::Parked;
 use super::{Context, Session};
 use crate::fault::{Fault, FaultKind};
+use crate::http::Header;
 use crate::id::{TokenId, TurnIndex};
+use crate::protocol::Dialect;
 use crate::record::Retention;
 use crate::render::{ControlText, Model, PriorTail, Stretch, TemplateClass};
+use crate::scene::{self, Evidence, Scene, Verdict};
 use crate::trajectory::{Digest, Path, Reader, Resume, Root};
-use crate::turn::{Asked, Message, ReplyForm, Role, Sampling, Tool, ToolCall};
+use crate::turn::{
+    Asked, Message, Purpose, ReplyForm, Role, Sampling, Tool, ToolCall, ToolChoice, WireTools,
+};
 
 /// What is known of an exchange once its engine is called.
 pub(super) struct Prepared {
     pub(super) parent: Option<TurnIndex>,
     pub(super) root: Digest,
+    pub(super) verdict: Verdict,
+    pub(super) stripped: u32,
+    pub(super) tool_choice: ToolChoice,
+    pub(super) parallel_tool_calls: Option<bool>,
+    pub(super) skipped: BTreeMap<String, u32>,
+    pub(super) wire_tools: WireTools,
+    pub(super) purpose: Purpose,
+    pub(super) echo: Map<String, Value>,
     pub(super) joined: Option<Digest>,
     pub(super) rules: Vec<String>,
     pub(super) anew: Option<String>,
@@ -49,16 +64,29 @@ pub(super) struct Prepared {
     pub(super) called_mono_ms: u64,
 }
 
+/// Who asks.
+#[derive(Clone, Copy)]
+pub(super) struct Asker<'a> {
+    /// Id of the exchange.
+    pub(super) id: &'a str,
+    pub(super) entry: Option<Scene>,
+    pub(super) headers: &'a [Header],
+    pub(super) dialect: Dialect,
+}
+
 /// Matches what was asked with the session and renders what is new. `room`: most tokens that the
 /// session's budget allows.
 pub(super) fn prepare(
     mut asked: Asked,
     room: u32,
+    asker: Asker<'_>,
     cx: &mut Context<'_>,
 ) -> Result<Prepared, Fault> {
     let model = &cx.gatehouse.model;
     let session = &*cx.session;
-    session.rules().strip(&mut asked.messages);
+    // What rules take away of the instructions is evidence too.
+    let system = scene::instructions(&asked.messages);
+    let stripped = session.rules().strip(&mut asked.messages);
     let root =
         Root { model: &model.name, tools: &asked.tools, template_kwargs: &asked.template_kwargs };
     let path = Path::new(root, &asked.messages, session.habits());
@@ -67,6 +95,14 @@ pub(super) fn prepare(
         None => 0,
         Some(_) => path.first_message(resume.matched, asked.messages.len()),
     };
+    let verdict = session.scene_rules.classify(&Evidence {
+        entry: asker.entry,
+        headers: asker.headers,
+        dialect: asker.dialect,
+        asked: &asked,
+        system: &system,
+        continues: resume.parent.is_some(),
+    });
     let anew = match resume.parent {
         None => None,
         Some(_) => anew(session, model, &asked.messages[from..]),
@@ -86,6 +122,14 @@ pub(super) fn prepare(
     Ok(Prepared {
         parent: resume.parent,
         root: path.root,
+        verdict,
+        stripped,
+        tool_choice: asked.tool_choice,
+        parallel_tool_calls: asked.parallel_tool_calls,
+        skipped: asked.skipped,
+        wire_tools: asked.wire_tools,
+        purpose: asked.purpose,
+        echo: asked.echo,
         joined: resume.joined,
         rules: resume.rules,
         anew: anew.map(str::to_owned),
@@ -103,8 +147,8 @@ pub(super) fn prepare(
         prompt_tokens,
         sampling,
         asked_sampling: asked.sampling,
-        request_id: format!("{:032x}", cx.random),
-        call_id: format!("{:032x}", cx.random),
+        request_id: asker.id.to_owned(),
+        call_id: asker.id.to_owned(),
         parked: Parked::default(),
         _reserved: reserved,
         model: asked.model,

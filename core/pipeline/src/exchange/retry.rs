@@ -6,7 +6,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 
 use super::budget::Room;
-use super::prepare::prepare;
+use super::prepare::{Asker, prepare};
 use super::ticket::{self, Adoption, Course, Kept, Key};
 use super::{Context, Exchange, Stage, Want};
 use crate::limits::LOOK_AGAIN_MS;
@@ -32,17 +32,30 @@ impl Exchange {
             Ok(Room::Wait) => {
                 // Signs of life go out while it waits. What cannot be read is refused at its turn.
                 if self.form.is_none() {
-                    self.form = self.dialect.read(&body).ok().map(|asked| asked.form);
+                    self.form = self.dialect.read(&body, &*cx.session).ok().map(|asked| {
+                        self.model = asked.model;
+                        asked.form
+                    });
                 }
                 self.stage = Stage::Queue(body);
                 return Want::Wait { ms: LOOK_AGAIN_MS };
             }
             Err(fault) => return self.fail(cx, &fault),
         };
-        let prepared = self.dialect.read(&body).and_then(|asked| prepare(asked, room, cx));
+        let asker = Asker {
+            id: &self.id,
+            entry: self.entry,
+            headers: &self.headers,
+            dialect: self.dialect,
+        };
+        let prepared = self
+            .dialect
+            .read(&body, &*cx.session)
+            .and_then(|asked| prepare(asked, room, asker, cx));
         match prepared {
             Ok(prepared) => {
                 self.form = Some(prepared.form);
+                self.model.clone_from(&prepared.model);
                 self.take_ticket(cx, key, prepared.form);
                 self.call_engine(cx, Box::new(prepared))
             }

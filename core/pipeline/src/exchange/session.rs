@@ -1,7 +1,7 @@
 //! A session in memory: options, trajectory, counters. It is what its journal says, no more.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -15,10 +15,13 @@ use crate::fault::{Fault, FaultKind};
 use crate::id::{SessionId, TurnIndex};
 use crate::limits::Limits;
 use crate::parse;
+use crate::protocol::{Dialect, Past};
 use crate::record::{HistoryMode, Opened, Record, Retention, SessionOptions, TurnRecord};
 use crate::render::Model;
 use crate::rules::{Rule, RuleSet};
+use crate::scene::{SceneRule, SceneSet};
 use crate::trajectory::{Habits, Trajectory, TreeError};
+use crate::turn::Reply;
 
 /// What all exchanges of a node share: read-only.
 pub struct Gatehouse {
@@ -49,6 +52,8 @@ pub struct SessionDefaults {
     pub retention: Retention,
     /// Rules about what agents may change in their history, behind the sessions' own.
     pub rules: Vec<Rule>,
+    /// Rules about what exchanges are for, behind the sessions' own.
+    pub scenes: Vec<SceneRule>,
     /// How long an exchange whose agent is gone waits for the same request, and how long its answer
     /// is kept for it, in milliseconds.
     pub orphan_grace_ms: u64,
@@ -60,6 +65,7 @@ impl Default for SessionDefaults {
             history: HistoryMode::default(),
             retention: Retention::default(),
             rules: Vec::new(),
+            scenes: Vec::new(),
             orphan_grace_ms: 15_000,
         }
     }
@@ -82,6 +88,7 @@ impl Gatehouse {
             at_ms,
             options,
             node_rules: self.sessions.rules.clone(),
+            node_scenes: self.sessions.scenes.clone(),
             model: self.model.name.clone(),
             engine: self.engine.name().to_owned(),
             tokenizer_digest: self.model.tokenizer_digest.clone(),
@@ -129,6 +136,9 @@ pub struct Session {
     reward: Option<f64>,
     sealed: bool,
     rules: RuleSet,
+    pub(super) scene_rules: SceneSet,
+    /// Replies by the id of their exchange, where its dialect lets requests refer to them.
+    replies: HashMap<String, Rc<Reply>>,
     /// What the last exchange ended in, where neither answer nor agent's fault. Not in the journal.
     pub(super) last_fault: Option<FaultKind>,
     in_flight: Rc<Cell<u32>>,
@@ -183,6 +193,21 @@ pub fn rule_set(agent: Option<&str>, node: &[Rule], own: &[Rule]) -> Result<Rule
     RuleSet::for_session(agent, node, own).map_err(|error| format!("`rules`: {error}"))
 }
 
+/// The scene rules of a session, or what is wrong with one of them.
+pub fn scene_set(
+    agent: Option<&str>,
+    node: &[SceneRule],
+    own: &[SceneRule],
+) -> Result<SceneSet, String> {
+    SceneSet::for_session(agent, node, own).map_err(|error| format!("`scenes`: {error}"))
+}
+
+impl Past for Session {
+    fn reply(&self, id: &str) -> Option<Rc<Reply>> {
+        self.replies.get(id).cloned()
+    }
+}
+
 impl Session {
     /// The session that these records describe.
     pub fn replay(records: Vec<Record>) -> Result<Session, ReplayError> {
@@ -196,6 +221,8 @@ impl Session {
         let options = &opened.options;
         let rules = rule_set(options.agent.as_deref(), &opened.node_rules, &options.rules)
             .map_err(ReplayError::Rules)?;
+        let scene_rules = scene_set(options.agent.as_deref(), &opened.node_scenes, &options.scenes)
+            .map_err(ReplayError::Rules)?;
         let mut session = Self {
             opened,
             trajectory: Trajectory::default(),
@@ -204,6 +231,8 @@ impl Session {
             reward: None,
             sealed: false,
             rules,
+            scene_rules,
+            replies: HashMap::new(),
             last_fault: None,
             in_flight: Rc::new(Cell::new(0)),
             reservations: Rc::default(),
@@ -337,6 +366,9 @@ impl Session {
     fn add_turn(&mut self, turn: &TurnRecord) -> Result<(), TreeError> {
         self.trajectory.insert(turn)?;
         self.sampled_tokens += turn.ids.len() as u64;
+        if turn.dialect == Dialect::Responses.name() {
+            self.replies.insert(turn.request_id.clone(), Rc::new(turn.reply.clone()));
+        }
         *self.scenes.entry(turn.verdict.scene.name().to_owned()).or_default() += 1;
         Ok(())
     }

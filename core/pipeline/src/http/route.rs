@@ -14,6 +14,14 @@ use crate::scene::Scene;
 pub enum Call {
     /// `POST chat/completions`.
     Chat,
+    /// `POST responses`.
+    Responses,
+    /// `POST responses/compact`.
+    Compact,
+    /// `POST messages`.
+    Messages,
+    /// `POST messages/count_tokens`.
+    CountTokens,
     /// `GET models`.
     Models,
     /// `GET models/ID`.
@@ -28,9 +36,28 @@ impl Call {
     /// The methods that it takes.
     fn methods(&self) -> &'static [Method] {
         match self {
-            Call::Chat => &[Method::Post],
+            _ if self.asks() => &[Method::Post],
             Call::Models | Call::Model(_) => &[Method::Get],
-            Call::Hello | Call::Health => &[Method::Get, Method::Head],
+            _ => &[Method::Get, Method::Head],
+        }
+    }
+
+    /// Whether it has a body that asks something of the model.
+    pub fn asks(&self) -> bool {
+        matches!(
+            self,
+            Call::Chat | Call::Responses | Call::Compact | Call::Messages | Call::CountTokens
+        )
+    }
+
+    /// The dialect in which it is answered.
+    pub fn dialect(&self) -> Dialect {
+        match self {
+            Call::Responses | Call::Compact => Dialect::Responses,
+            Call::Messages | Call::CountTokens => Dialect::Messages,
+            Call::Chat | Call::Models | Call::Model(_) | Call::Hello | Call::Health => {
+                Dialect::Chat
+            }
         }
     }
 }
@@ -48,8 +75,18 @@ pub struct Route {
 
 /// Routes a request; a fault comes with the dialect to answer it in.
 pub fn route(head: &RequestHead) -> Result<Route, (Dialect, Fault)> {
-    // The one dialect so far; calls of others will choose theirs by path.
-    find(head).map_err(|fault| (Dialect::Chat, fault))
+    find(head).map_err(|fault| (guessed(head), fault))
+}
+
+/// The dialect of a request that leads nowhere: by its path, else by the header that every client of
+/// Anthropic's API sends.
+pub fn guessed(head: &RequestHead) -> Dialect {
+    let called = Path::split(&head.target).ok().and_then(|path| call(&path.call).ok());
+    match called {
+        Some(call) if call.asks() => call.dialect(),
+        _ if head.header("anthropic-version").is_some() => Dialect::Messages,
+        _ => Dialect::Chat,
+    }
 }
 
 fn find(head: &RequestHead) -> Result<Route, Fault> {
@@ -60,11 +97,11 @@ fn find(head: &RequestHead) -> Result<Route, Fault> {
     let path = Path::split(&head.target)?;
     let call = call(&path.call)?;
     if !call.methods().contains(&head.method) {
-        let want = if call == Call::Chat { "POST" } else { "GET" };
+        let want = if call.asks() { "POST" } else { "GET" };
         let why = format!("this path exists, but it takes {want} only");
         return Err(Fault::new(FaultKind::WrongMethod, why));
     }
-    if call == Call::Chat {
+    if call.asks() {
         plain_body(head)?;
     }
     // A sign of life needs no key, so none is looked at.
@@ -113,12 +150,17 @@ fn call(parts: &[&str]) -> Result<Call, Fault> {
         [] | ["api", "hello"] => Ok(Call::Hello),
         ["healthz"] => Ok(Call::Health),
         ["chat", "completions"] => Ok(Call::Chat),
+        ["responses"] => Ok(Call::Responses),
+        ["responses", "compact"] => Ok(Call::Compact),
+        ["messages"] => Ok(Call::Messages),
+        ["messages", "count_tokens"] => Ok(Call::CountTokens),
         ["models"] => Ok(Call::Models),
         // Names of models hold slashes, encoded or not.
         ["models", name @ ..] => Ok(Call::Model(percent_decoded(&name.join("/")))),
         _ => Err(Fault::new(
             FaultKind::UnknownPath,
-            "nothing is served at this path; served are POST chat/completions, GET models, GET \
+            "nothing is served at this path; served are POST chat/completions, POST responses, \
+             POST responses/compact, POST messages, POST messages/count_tokens, GET models, GET \
              models/ID and GET healthz, each with or without /v1, after an optional /k/KEY and an \
              optional /scene/NAME",
         )),
@@ -238,7 +280,7 @@ mod tests {
                 let scene = scene.map_or("no scene", Scene::name);
                 format!("{call:?}, {key}, {scene}")
             }
-            Err((Dialect::Chat, fault)) => {
+            Err((_, fault)) => {
                 assert!(!fault.message.contains("rg-0"), "{fault}");
                 assert!(!fault.message.contains("rg-f"), "{fault}");
                 fault.kind.label().to_owned()
@@ -294,7 +336,7 @@ mod tests {
         check("GET /v1/models/Qwen/Qwen3-8B", &[], model);
         check("GET /v1/models/Qwen%2FQwen3-8B", &[], model);
         check("GET /v1/models/a%zz%2", &[], "Model(\"a%zz%2\"), no key, no scene");
-        for path in ["GET /props", "GET /version", "POST /api/show", "POST /v1/responses"] {
+        for path in ["GET /props", "GET /version", "POST /api/show"] {
             check(path, &[("authorization", "Bearer dummy")], "unknown_path");
         }
     }
@@ -308,7 +350,7 @@ mod tests {
         check("POST /healthz", &[], "wrong_method");
         let (_, fault) = route(&head("POST /scene/x/models", &[])).unwrap_err();
         assert!(fault.message.contains("main, subagent, compaction"), "{fault}");
-        let (_, fault) = route(&head("POST /v1/messages", &[])).unwrap_err();
+        let (_, fault) = route(&head("POST /v1/message", &[])).unwrap_err();
         assert!(fault.message.contains("POST chat/completions"), "{fault}");
     }
 

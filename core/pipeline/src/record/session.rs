@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::id::{SessionId, TurnIndex};
 use crate::rules::Rule;
+use crate::scene::SceneRule;
 use crate::turn::Sampling;
 
 /// What the engine is shown where an agent sends history back in another form.
@@ -47,6 +48,9 @@ pub struct SessionOptions {
     /// Rules of its own about what an agent may change in its history, before all others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
+    /// Rules of its own about what exchanges are for, before all others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scenes: Vec<SceneRule>,
     /// Sampling parameters that win over the agent's.
     pub sampling: Sampling,
     /// What the session may use up.
@@ -82,6 +86,9 @@ pub struct Opened {
     /// The node's rules, behind those of the options.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub node_rules: Vec<Rule>,
+    /// The node's scene rules, behind those of the options.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub node_scenes: Vec<SceneRule>,
     /// Name of the served model.
     pub model: String,
     /// Kind of engine.

@@ -4,7 +4,7 @@ use serde_json::Map;
 
 use super::*;
 use crate::id::{SessionHash, SessionId, TurnIndex};
-use crate::scene::classify;
+use crate::scene::Verdict;
 use crate::trajectory::Digest;
 use crate::turn::{Finish, Message, Reply, Role, Sampling, Usage, VersionSpan};
 
@@ -28,7 +28,11 @@ pub(crate) fn turn_record(turn: TurnIndex) -> TurnRecord {
         answer: None,
         sampling: Sampling::default(),
         asked_sampling: None,
-        verdict: classify(None),
+        tool_choice: Default::default(),
+        parallel_tool_calls: None,
+        skipped: Default::default(),
+        stripped: 0,
+        verdict: Verdict::default_main(),
         dialect: "chat".into(),
         request_id: "r".into(),
         messages: vec![Message::text(Role::User, "q")],
@@ -61,6 +65,7 @@ pub(crate) fn opened() -> Opened {
         session_id: SessionId::new("n1", SessionHash(7)),
         at_ms: 5,
         options: SessionOptions::default(),
+        node_scenes: Vec::new(),
         node_rules: Vec::new(),
         model: "m".into(),
         engine: "vllm".into(),

@@ -1,5 +1,7 @@
 //! The record of one exchange that sampled tokens.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -7,7 +9,7 @@ use super::FrameError;
 use crate::id::{TokenId, TurnIndex};
 use crate::scene::Verdict;
 use crate::trajectory::Digest;
-use crate::turn::{Finish, Message, Reply, Sampling, Tool, Usage, VersionSpan};
+use crate::turn::{Finish, Message, Reply, Sampling, Tool, ToolChoice, Usage, VersionSpan};
 
 /// Milliseconds of an exchange's stages, and when it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -65,6 +67,18 @@ pub struct TurnRecord {
     /// Template switches; only where `parent` is none.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub template_kwargs: Map<String, Value>,
+    /// Which tools the agent let the answer call; recorded, not enforced.
+    #[serde(default, skip_serializing_if = "is_auto")]
+    pub tool_choice: ToolChoice,
+    /// Whether the agent wanted more than one call per answer, where it said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallel_tool_calls: Option<bool>,
+    /// Parts and items of the request that no model can use, by type.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub skipped: BTreeMap<String, u32>,
+    /// In how many messages a `strip` rule took something out.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stripped: u32,
     /// The answer in canonical form.
     pub reply: Reply,
     /// Why it ended.
@@ -112,6 +126,10 @@ pub struct TurnRecord {
     /// Lengths of the columns behind the JSON, in elements.
     #[serde(default)]
     pub(crate) columns: [u32; 3],
+}
+
+fn is_auto(choice: &ToolChoice) -> bool {
+    *choice == ToolChoice::Auto
 }
 
 fn is_zero(n: &u32) -> bool {

@@ -4,7 +4,7 @@ use super::*;
 use crate::id::TurnIndex;
 use crate::record::tests::{opened, turn_record};
 use crate::record::{Delivery, Record, Reward, Sealed, TurnRecord};
-use crate::scene::{Scene, classify};
+use crate::scene::{Scene, Verdict};
 use crate::turn::{Finish, Message, Role, VersionSpan};
 
 mod damage;
@@ -36,7 +36,7 @@ pub(super) fn turn(index: u32, parent: Option<u32>) -> TurnRecord {
 }
 
 pub(super) fn scene(scene: Scene, turn: TurnRecord) -> TurnRecord {
-    TurnRecord { verdict: classify(Some(scene)), ..turn }
+    TurnRecord { verdict: Verdict::entry(scene), ..turn }
 }
 
 pub(super) fn said(text: &str, turn: TurnRecord) -> TurnRecord {

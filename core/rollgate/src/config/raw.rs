@@ -3,6 +3,7 @@
 use rollgate_pipeline::limits::Limits;
 use rollgate_pipeline::record::{HistoryMode, Retention};
 use rollgate_pipeline::rules::Rule;
+use rollgate_pipeline::scene::SceneRule;
 use serde::Deserialize;
 
 use super::ConfigError;
@@ -79,6 +80,7 @@ pub(super) struct RawSessions {
     pub idle_evict_s: Option<u64>,
     pub orphan_grace_ms: Option<u64>,
     pub rules: Vec<Rule>,
+    pub scenes: Vec<SceneRule>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use rollgate_pipeline::engine::EngineKind;
-use rollgate_pipeline::exchange::{SessionDefaults, rule_set};
+use rollgate_pipeline::exchange::{SessionDefaults, rule_set, scene_set};
 use rollgate_pipeline::limits::Limits;
 use rollgate_pipeline::record::{HistoryMode, Retention};
 use rollgate_pipeline::rules::Rule;
+use rollgate_pipeline::scene::SceneRule;
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, Raw};
@@ -112,6 +113,8 @@ pub struct Sessions {
     pub orphan_grace_ms: u64,
     /// What agents may change in their history, behind the sessions' own rules.
     pub rules: Vec<Rule>,
+    /// What exchanges are for, behind the sessions' own rules.
+    pub scenes: Vec<SceneRule>,
 }
 
 impl Settled {
@@ -121,6 +124,7 @@ impl Settled {
             history: self.sessions.history,
             retention: self.model.retention,
             rules: self.sessions.rules.clone(),
+            scenes: self.sessions.scenes.clone(),
             orphan_grace_ms: self.sessions.orphan_grace_ms,
         }
     }
@@ -240,6 +244,7 @@ pub(super) fn settle(path: &str, raw: Raw) -> Result<Settled, ConfigError> {
     }
     let engines = engines(raw.engines, &wrong)?;
     rule_set(None, &raw.sessions.rules, &[]).map_err(|what| wrong("sessions.rules", what))?;
+    scene_set(None, &raw.sessions.scenes, &[]).map_err(|what| wrong("sessions.scenes", what))?;
     let defaults = SessionDefaults::default();
     Ok(Settled {
         node: Node { id, state_dir: raw.node.state_dir.unwrap_or(".rollgate".into()).into() },
@@ -269,6 +274,7 @@ pub(super) fn settle(path: &str, raw: Raw) -> Result<Settled, ConfigError> {
             idle_evict_s: raw.sessions.idle_evict_s.unwrap_or(600),
             orphan_grace_ms: raw.sessions.orphan_grace_ms.unwrap_or(defaults.orphan_grace_ms),
             rules: raw.sessions.rules,
+            scenes: raw.sessions.scenes,
         },
         limits: raw.limits,
         log: Log {

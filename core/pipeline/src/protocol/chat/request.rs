@@ -80,16 +80,17 @@ pub(in crate::protocol) fn read(body: &[u8]) -> Result<Asked, Fault> {
     let sampling = sampling::sampling(&mut raw)?;
     let tools = tools(&mut raw)?;
     let usage = raw.stream_options.and_then(|options| options.include_usage).unwrap_or(false);
+    let model = raw.model.ok_or_else(|| bad("model", "a model name is missing"))?;
+    let messages = message::messages(raw.messages.unwrap_or_default())?;
+    let form = match raw.stream {
+        Some(true) => ReplyForm::Events { usage },
+        _ => ReplyForm::Json,
+    };
     Ok(Asked {
-        model: raw.model.ok_or_else(|| bad("model", "a model name is missing"))?,
-        messages: message::messages(raw.messages.unwrap_or_default())?,
         tools,
         sampling,
         template_kwargs: raw.chat_template_kwargs.unwrap_or_default(),
-        form: match raw.stream {
-            Some(true) => ReplyForm::Events { usage },
-            _ => ReplyForm::Json,
-        },
+        ..Asked::plain(model, messages, form)
     })
 }
 

@@ -12,7 +12,11 @@ fn meta(finish: Finish) -> ReplyMeta {
         created_s: 9,
         model: "m".to_owned(),
         finish,
+        stop_text: None,
         usage: Usage { prompt_tokens: 5, completion_tokens: 3, cached_tokens: Some(4) },
+        wire_tools: Default::default(),
+        purpose: Default::default(),
+        echo: Map::new(),
     }
 }
 
@@ -232,7 +236,7 @@ proptest! {
         let sent: Value =
             serde_json::from_slice(&Dialect::Chat.reply(&reply, &meta(Finish::Stop))).unwrap();
         let body = json!({"model": "m", "messages": [sent["choices"][0]["message"]]});
-        let asked = Dialect::Chat.read(body.to_string().as_bytes()).unwrap();
+        let asked = Dialect::Chat.read(body.to_string().as_bytes(), &()).unwrap();
         let message = &asked.messages[0];
         prop_assert_eq!(&message.content, &reply.content);
         prop_assert_eq!(&message.tool_calls, &reply.tool_calls);

@@ -8,7 +8,7 @@ use crate::protocol::Dialect;
 use crate::turn::{Asked, Message, ReplyForm, Role, Sampling};
 
 fn read(body: &Value) -> Asked {
-    Dialect::Chat.read(body.to_string().as_bytes()).unwrap_or_else(|fault| panic!("{fault:?}"))
+    Dialect::Chat.read(body.to_string().as_bytes(), &()).unwrap_or_else(|fault| panic!("{fault:?}"))
 }
 
 /// A request with these keys besides a model and one message.
@@ -27,7 +27,7 @@ fn message(raw: Value) -> Message {
 
 /// The request is refused at this field.
 fn check_bad(body: &Value, param: &str) {
-    let fault = Dialect::Chat.read(body.to_string().as_bytes()).unwrap_err();
+    let fault = Dialect::Chat.read(body.to_string().as_bytes(), &()).unwrap_err();
     let got = (fault.kind, fault.param.as_deref());
     assert_eq!(got, (FaultKind::BadRequest, Some(param)), "{body} {fault:?}");
     assert!(!fault.message.contains("secret"), "{fault:?}");
@@ -36,14 +36,8 @@ fn check_bad(body: &Value, param: &str) {
 #[test]
 fn the_least_request_is_read() {
     let asked = read(&with(json!({})));
-    let want = Asked {
-        model: "m".to_owned(),
-        messages: vec![Message::text(Role::User, "hi")],
-        tools: Vec::new(),
-        sampling: Sampling::default(),
-        template_kwargs: serde_json::Map::new(),
-        form: ReplyForm::Json,
-    };
+    let messages = vec![Message::text(Role::User, "hi")];
+    let want = Asked::plain("m".to_owned(), messages, ReplyForm::Json);
     assert_eq!(asked, want);
 }
 
@@ -152,11 +146,11 @@ fn m05_tools_are_untouched_and_in_order() {
     let body = |choice: &str| format!(r#"{{{messages},"tools":[{tool}],"tool_choice":{choice}}}"#);
     let named = r#"{"type":"function","function":{"name":"f"}}"#;
     for choice in ["null", "\"auto\"", "\"required\"", named] {
-        let asked = Dialect::Chat.read(body(choice).as_bytes()).unwrap();
+        let asked = Dialect::Chat.read(body(choice).as_bytes(), &()).unwrap();
         assert_eq!(asked.tools.len(), 1);
         assert_eq!(asked.tools[0].to_string(), tool);
     }
-    let asked = Dialect::Chat.read(body("\"none\"").as_bytes()).unwrap();
+    let asked = Dialect::Chat.read(body("\"none\"").as_bytes(), &()).unwrap();
     assert!(asked.tools.is_empty());
 }
 
@@ -265,7 +259,7 @@ fn what_is_wrong_in_a_message_is_named_by_its_field() {
 #[test]
 fn m05_a_key_that_is_there_twice_is_refused() {
     let body = br#"{"model":"a","model":"b","messages":[{"role":"user"}]}"#;
-    let fault = Dialect::Chat.read(body).unwrap_err();
+    let fault = Dialect::Chat.read(body, &()).unwrap_err();
     assert_eq!(fault.kind, FaultKind::BadRequest);
     assert!(fault.message.contains("duplicate field `model`"), "{fault}");
 }
@@ -273,7 +267,7 @@ fn m05_a_key_that_is_there_twice_is_refused() {
 #[test]
 fn m06_a_body_that_is_no_object_is_refused() {
     for body in ["null", "[]", "5", "\"secret\""] {
-        let fault = Dialect::Chat.read(body.as_bytes()).unwrap_err();
+        let fault = Dialect::Chat.read(body.as_bytes(), &()).unwrap_err();
         assert_eq!(fault.kind, FaultKind::BadRequest, "{body}");
         assert!(!fault.message.contains("secret"), "{fault}");
     }
@@ -302,7 +296,7 @@ proptest! {
             let at = place.index(body.len());
             body[at] = byte;
         }
-        if let Err(fault) = Dialect::Chat.read(&body) {
+        if let Err(fault) = Dialect::Chat.read(&body, &()) {
             prop_assert!(matches!(fault.kind, FaultKind::BadJson | FaultKind::BadRequest));
         }
     }
@@ -313,7 +307,7 @@ fn integers_of_tools_are_exact() {
     let body = r#"{"model": "m", "messages": [{"role": "user", "content": "hi"}], "tools": [
         {"type": "function", "function": {"name": "f", "parameters": {"maximum": 36893488147419103232}}}
     ]}"#;
-    let asked = Dialect::Chat.read(body.as_bytes()).unwrap();
+    let asked = Dialect::Chat.read(body.as_bytes(), &()).unwrap();
     let maximum = &asked.tools[0]["function"]["parameters"]["maximum"];
     let digits = crate::exact::digits(maximum.as_object().unwrap());
     assert_eq!(digits, Some("36893488147419103232"));
