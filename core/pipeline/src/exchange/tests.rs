@@ -15,6 +15,7 @@ use crate::render::{ControlText, Model};
 mod ids;
 mod options;
 mod parks;
+mod responses;
 mod retries;
 
 /// Loaded once: that is what takes long.
