@@ -55,11 +55,11 @@ pub(super) fn offer(raw: Vec<RawTool>, choice: Option<Value>) -> Result<Offer, F
     for (index, tool) in raw.into_iter().enumerate() {
         offer.take(&Place::top("tools").index(index), tool)?;
     }
-    if choice == ToolChoice::None {
-        offer.tools.clear();
-    }
     if offer.tools.is_empty() && offer.deferred.is_empty() {
         return Ok(offer);
+    }
+    if choice == ToolChoice::None {
+        offer.tools.clear();
     }
     if let ToolChoice::Named(name) = &choice
         && !offer.tools.iter().any(|tool| tool["function"]["name"] == **name)
