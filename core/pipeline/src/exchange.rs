@@ -112,6 +112,8 @@ pub struct Passage {
 enum Task {
     /// The model is asked.
     Turn,
+    /// The model is asked for a summary of the conversation.
+    Compact,
     /// Its tokens are counted.
     Count,
 }
@@ -120,6 +122,7 @@ impl Task {
     fn of(call: &Call) -> Self {
         match call {
             Call::CountTokens => Task::Count,
+            Call::Compact => Task::Compact,
             _ => Task::Turn,
         }
     }
@@ -193,7 +196,8 @@ impl Exchange {
         let mut exchange = Self {
             dialect: route.call.dialect(),
             task: Task::of(&route.call),
-            entry: route.scene,
+            // The path of a compaction names its scene, too.
+            entry: route.scene.or((route.call == Call::Compact).then_some(Scene::Compaction)),
             headers: head.headers.clone(),
             id: format!("{:032x}", cx.random),
             keep_alive: head.keep_alive,

@@ -1,17 +1,22 @@
 //! What an exchange is for, and the rules that tell it.
 //!
 //! Order of evidence: the scene in the URL; then the rules of the session, of the node, and those
-//! shipped for its agent (`shipped/AGENT.toml`), in their order: the first that holds decides. An agent that
-//! has rules, none of which holds, makes an `unknown` exchange: untrained and counted. An agent that
-//! nobody has rules for has one loop: main.
+//! shipped for its agent (`shipped/AGENT.toml`), in their order: the first that holds decides. Of rules of
+//! one name only the nearest is asked. Where there are rules that say what the main loop is (shipped files
+//! always do), none of which holds, the exchange is `unknown`: untrained and counted. An agent whose main
+//! loop nobody described has just that one: main.
 
+mod conditions;
+mod error;
+mod facts;
 mod rule;
 mod set;
 
 use serde::{Deserialize, Serialize};
 
-pub use rule::{SceneRule, When};
-pub use set::{SceneError, SceneSet};
+pub use error::SceneError;
+pub use rule::{Says, SceneRule, When};
+pub use set::SceneSet;
 
 use crate::http::Header;
 use crate::protocol::Dialect;
@@ -117,7 +122,8 @@ pub struct Evidence<'a> {
     pub dialect: Dialect,
     /// What was asked, without what `strip` rules took away.
     pub asked: &'a Asked,
-    /// The leading instructions as sent ([`instructions`]).
+    /// The leading instructions as sent ([`instructions`]); may be empty where no rule of the set
+    /// looks at them ([`SceneSet::reads_instructions`]).
     pub system: &'a str,
     /// Whether it continues a turn of the session.
     pub continues: bool,
@@ -141,17 +147,12 @@ impl Verdict {
     pub fn default_main() -> Self {
         Self { scene: Scene::Main, rule: "default-main".to_owned() }
     }
+
+    /// Rules say what the agent does, and nothing of that is what it did.
+    pub fn none() -> Self {
+        Self { scene: Scene::Unknown, rule: "none".to_owned() }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_round_trip() {
-        for scene in Scene::ALL {
-            assert_eq!(Scene::parse(scene.name()), Some(scene));
-        }
-        assert_eq!(Scene::parse("nonsense"), None);
-    }
-}
+mod tests;

@@ -13,8 +13,7 @@ impl Exchange {
     /// The body of a request to count is whole.
     pub(super) fn count(&mut self, cx: &mut Context<'_>, body: &[u8]) -> Want {
         self.passage.counted = true;
-        let asked = self.dialect.read(body, &*cx.session);
-        match asked.and_then(|asked| prompt_tokens(asked, self.asker(), cx)) {
+        match self.read_body(body, cx).and_then(|asked| prompt_tokens(asked, self.asker(), cx)) {
             Ok(tokens) => {
                 let body = protocol::token_count(tokens);
                 self.stage = Stage::Write(None);

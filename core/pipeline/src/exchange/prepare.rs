@@ -108,7 +108,10 @@ fn extent(asked: &mut Asked, asker: Asker<'_>, cx: &Context<'_>) -> Result<Exten
     let model = &cx.gatehouse.model;
     let session = &*cx.session;
     // What rules take away of the instructions is evidence too.
-    let system = scene::instructions(&asked.messages);
+    let system = match session.scene_rules.reads_instructions() && asker.entry.is_none() {
+        true => scene::instructions(&asked.messages),
+        false => String::new(),
+    };
     let stripped = session.rules().strip(&mut asked.messages);
     let root =
         Root { model: &model.name, tools: &asked.tools, template_kwargs: &asked.template_kwargs };

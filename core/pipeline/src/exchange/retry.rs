@@ -11,8 +11,9 @@ use super::ticket::{self, Adoption, Course, Kept, Key};
 use super::{Context, Exchange, Stage, Task, Want};
 use crate::fault::{Fault, FaultKind};
 use crate::limits::LOOK_AGAIN_MS;
+use crate::protocol::{self, Past};
 use crate::record::{Delivery, Record};
-use crate::turn::ReplyForm;
+use crate::turn::{Asked, ReplyForm};
 
 impl Exchange {
     /// The body is whole.
@@ -36,7 +37,7 @@ impl Exchange {
             Ok(Room::Wait) => {
                 // Signs of life go out while it waits. What cannot be read is refused at its turn.
                 if self.form.is_none() {
-                    self.form = self.dialect.read(&body, &*cx.session).ok().map(|asked| {
+                    self.form = self.read_body(&body, cx).ok().map(|asked| {
                         self.model = asked.model;
                         asked.form
                     });
@@ -46,10 +47,8 @@ impl Exchange {
             }
             Err(fault) => return self.fail(cx, &fault),
         };
-        let prepared = self
-            .dialect
-            .read(&body, &*cx.session)
-            .and_then(|asked| prepare(asked, room, self.asker(), cx));
+        let asked = self.read_body(&body, cx);
+        let prepared = asked.and_then(|asked| prepare(asked, room, self.asker(), cx));
         match prepared {
             Ok(prepared) => {
                 self.form = Some(prepared.form);
@@ -58,6 +57,15 @@ impl Exchange {
                 self.call_engine(cx, Box::new(prepared))
             }
             Err(fault) => self.fail(cx, &fault),
+        }
+    }
+
+    /// The body, in canonical form.
+    pub(super) fn read_body(&self, body: &[u8], cx: &Context<'_>) -> Result<Asked, Fault> {
+        let past: &dyn Past = &*cx.session;
+        match self.task {
+            Task::Compact => protocol::responses::read_compact(body, past),
+            Task::Turn | Task::Count => self.dialect.read(body, past),
         }
     }
 

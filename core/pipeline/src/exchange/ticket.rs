@@ -218,6 +218,13 @@ impl Drop for Adoption {
 #[derive(Default)]
 pub(super) struct Tickets(Vec<Rc<Ticket>>);
 
+#[cfg(test)]
+impl Tickets {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl Tickets {
     /// Claims the first orphan of this key, if there is one.
     pub(super) fn adopt(&mut self, key: &Key, now_ms: u64) -> Option<Adoption> {

@@ -2,19 +2,49 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::IntoDeserializer;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Scene;
 use crate::protocol::Dialect;
+
+/// What a rule says where it holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Says {
+    /// That the exchange is of this scene.
+    Scene(Scene),
+    /// Nothing: it takes out the farther rules of its name. Written `off`.
+    Off,
+}
+
+impl Serialize for Says {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Says::Scene(scene) => scene.serialize(to),
+            Says::Off => to.serialize_str("off"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Says {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match String::deserialize(from)?.as_str() {
+            "off" => Ok(Says::Off),
+            name => Scene::deserialize(name.into_deserializer()).map(Says::Scene),
+        }
+    }
+}
 
 /// A rule: exchanges of these agents for which all conditions hold are of this scene.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SceneRule {
-    /// Its name, as exchanges quote it.
+    /// Its name, as exchanges quote it. Of two rules of one name the nearer counts: the session's,
+    /// then the node's, then the shipped one.
     pub name: String,
-    /// The scene.
-    pub scene: Scene,
+    /// The scene, or `off`.
+    #[serde(rename = "scene")]
+    pub says: Says,
     /// Agents it is for; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<String>,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::fault::{Fault, FaultKind, Whose};
+use crate::fault::{Fault, FaultKind};
 use crate::protocol::json;
 
 #[derive(Serialize)]
@@ -44,7 +44,7 @@ fn kind(kind: FaultKind) -> &'static str {
         403 => "permission_error",
         404 => "not_found_error",
         429 => "rate_limit_error",
-        _ if kind.whose() == Whose::Agent => "invalid_request_error",
+        400..=499 => "invalid_request_error",
         _ => "server_error",
     }
 }
@@ -75,6 +75,7 @@ mod tests {
             (FaultKind::BodyTooLarge, "invalid_request_error"),
             (FaultKind::EngineBusy, "server_error"),
             (FaultKind::EngineLimited, "rate_limit_error"),
+            (FaultKind::EngineRefused, "invalid_request_error"),
             (FaultKind::JournalFailed, "server_error"),
         ];
         for (fault, name) in cases {

@@ -1,0 +1,76 @@
+//! Rules: which of them decides, by what evidence, and what is wrong with them.
+
+mod conditions;
+mod order;
+mod shipped;
+
+use super::*;
+use crate::turn::ReplyForm;
+
+/// An exchange to classify: what a test does not set is plain.
+struct Case {
+    entry: Option<Scene>,
+    headers: Vec<Header>,
+    dialect: Dialect,
+    asked: Asked,
+    continues: bool,
+}
+
+impl Case {
+    fn new(messages: &[(Role, &str)]) -> Self {
+        let messages = messages.iter().map(|(role, text)| Message::text(*role, *text)).collect();
+        let asked = Asked::plain("some-model".into(), messages, ReplyForm::Json);
+        Self { entry: None, headers: Vec::new(), dialect: Dialect::Chat, asked, continues: false }
+    }
+
+    fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push(Header { name: name.into(), value: value.into() });
+        self
+    }
+
+    fn tools(mut self, names: &[&str]) -> Self {
+        let tool =
+            |name: &&str| serde_json::json!({"type": "function", "function": {"name": name}});
+        self.asked.tools = names.iter().map(tool).collect();
+        self
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    /// Scene and rule.
+    fn verdict(&self, set: &SceneSet) -> (Scene, String) {
+        let system = match set.reads_instructions() {
+            true => instructions(&self.asked.messages),
+            false => String::new(),
+        };
+        let verdict = set.classify(&Evidence {
+            entry: self.entry,
+            headers: &self.headers,
+            dialect: self.dialect,
+            asked: &self.asked,
+            system: &system,
+            continues: self.continues,
+        });
+        (verdict.scene, verdict.rule)
+    }
+}
+
+/// Rules as a configuration writes them.
+fn rules(text: &str) -> Vec<SceneRule> {
+    #[derive(Deserialize)]
+    struct File {
+        scenes: Vec<SceneRule>,
+    }
+    toml::from_str::<File>(text).unwrap().scenes
+}
+
+#[test]
+fn names_round_trip() {
+    for scene in Scene::ALL {
+        assert_eq!(Scene::parse(scene.name()), Some(scene));
+    }
+    assert_eq!(Scene::parse("nonsense"), None);
+}
