@@ -43,8 +43,9 @@ fn items(seen: &Seen) -> Vec<Value> {
 }
 
 /// Asks, echoes the answer's items as this agent does with the results of their calls, and asks
-/// again: the second prompt goes on from the ids of the first turn. The second prompt's new part.
-fn check_goes_on(sampled: &str, echo: impl Fn(Vec<Value>) -> Vec<Value>) -> String {
+/// again: the second prompt goes on from the ids of the first turn. The second prompt's new part, and
+/// the tokens by which the echo differs from what was sampled.
+fn check_goes_on(sampled: &str, echo: impl Fn(Vec<Value>) -> Vec<Value>) -> (String, u32) {
     let mut play = play();
     let first = play.ask(&request(&[user("q")]), sampled);
     let answered = items(&first);
@@ -58,9 +59,8 @@ fn check_goes_on(sampled: &str, echo: impl Fn(Vec<Value>) -> Vec<Value>) -> Stri
     assert!(second.prompt.starts_with(&past), "the prompt goes on from what was sampled");
     let turns = play.turns();
     assert_eq!(turns[1].parent, Some(TurnIndex(0)));
-    assert_eq!(turns[1].context_diff_tokens, 0);
     let stretch: Vec<u8> = second.prompt[past.len()..].iter().map(|id| *id as u8).collect();
-    String::from_utf8_lossy(&stretch).into_owned()
+    (String::from_utf8_lossy(&stretch).into_owned(), turns[1].context_diff_tokens)
 }
 
 fn without(items: Vec<Value>, keys: &[&str]) -> Vec<Value> {
@@ -74,8 +74,10 @@ fn without(items: Vec<Value>, keys: &[&str]) -> Vec<Value> {
 #[test]
 fn b01_b04_every_agents_echo_goes_on_from_the_sampled_ids() {
     for sampled in [CALLS, "<think>\nr\n</think>\n\nt<|im_end|>", "t<|im_end|>"] {
-        check_goes_on(sampled, |items| items);
-        check_goes_on(sampled, |items| without(items, &["id", "status"]));
+        let (_, differs) = check_goes_on(sampled, |items| items);
+        assert_eq!(differs, 0);
+        let (_, differs) = check_goes_on(sampled, |items| without(items, &["id", "status"]));
+        assert_eq!(differs, 0);
         // Reasoning as opaque text only, or not at all.
         check_goes_on(sampled, |items| {
             let opaque = |item: Value| match item["type"] == "reasoning" {
@@ -106,7 +108,7 @@ fn b01_b04_every_agents_echo_goes_on_from_the_sampled_ids() {
 
 #[test]
 fn b03_parallel_calls_are_one_turn_with_their_results() {
-    let text = check_goes_on(CALLS, |items| items);
+    let (text, _) = check_goes_on(CALLS, |items| items);
     assert_eq!(text.matches("ok").count(), 2, "{text}");
 }
 
@@ -244,6 +246,30 @@ fn b17_a_compaction_is_a_turn_and_its_summary_begins_a_segment_that_leads_to_it(
     let links: Vec<_> = last.links.iter().map(|link| (link.kind, link.to.turn)).collect();
     let to = |turn| (crate::sample::LinkKind::Compacts, Some(TurnIndex(turn)));
     assert_eq!(links, [to(0), to(1)]);
+}
+
+#[test]
+fn b17_the_compact_call_is_a_turn_too() {
+    let mut play = play();
+    let first = play.ask(&request(&[user("q")]), "a<|im_end|>");
+    play.path = "/v1/responses/compact".to_owned();
+    let input = [vec![user("q")], items(&first)].concat();
+    let mut compact = request(&input);
+    compact["input"].as_array_mut().unwrap().push(user(&"x".repeat(8_000)));
+    let seen = play.ask(&compact, "the summary<|im_end|>");
+    assert!(seen.prompt.starts_with(&first.prompt));
+    let body: Value = serde_json::from_str(&seen.body).unwrap();
+    assert_eq!(body["object"], "response.compaction");
+    let kept = items(&seen);
+    let types: Vec<_> = kept.iter().map(|item| item["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["message", "message", "compaction"]);
+    play.path = "/v1/responses".to_owned();
+    let next = play.ask(&request(&kept), "b<|im_end|>");
+    let summary = play.ids("the summary");
+    assert!(next.prompt.windows(summary.len()).any(|window| window == summary));
+    let turns = play.turns();
+    assert_eq!((turns[1].parent, turns[1].verdict.scene), (Some(TurnIndex(0)), Scene::Compaction));
+    assert_eq!((turns[2].parent, turns[2].verdict.scene), (None, Scene::Main));
 }
 
 #[test]
