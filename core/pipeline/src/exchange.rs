@@ -98,6 +98,8 @@ pub struct Passage {
     pub parks: u32,
     /// How often the engine was asked again after that.
     pub resumptions: u32,
+    /// The scene of the turn that was recorded of it.
+    pub recorded: Option<Scene>,
 }
 
 /// One exchange.
@@ -320,7 +322,10 @@ impl Exchange {
                 self.fault = Some(fault.clone());
                 self.done()
             }
-            _ => self.fail(cx, fault),
+            _ => {
+                self.passage.recorded = None;
+                self.fail(cx, fault)
+            }
         }
     }
 
