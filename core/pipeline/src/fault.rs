@@ -42,6 +42,8 @@ pub enum FaultKind {
     Budget,
     /// No such path.
     UnknownPath,
+    /// The request refers to a part of an earlier answer that nobody knows.
+    UnknownItem,
     /// The path exists, the method does not.
     WrongMethod,
     /// A WebSocket upgrade was asked for.
@@ -80,7 +82,7 @@ impl FaultKind {
             }
             WrongKey => 401,
             SessionClosed | Budget => 403,
-            UnknownPath => 404,
+            UnknownPath | UnknownItem => 404,
             WrongMethod => 405,
             RequestTimeout => 408,
             BodyTooLarge => 413,
@@ -100,7 +102,9 @@ impl FaultKind {
         match self {
             BadHttp | HeadTooLarge | BodyTooLarge | UnsupportedEncoding | RequestTimeout
             | BadJson | BadRequest | WrongKey | SessionClosed | Budget | UnknownPath
-            | WrongMethod | UpgradeRefused | ContextOverflow | TemplateRefused => Whose::Agent,
+            | UnknownItem | WrongMethod | UpgradeRefused | ContextOverflow | TemplateRefused => {
+                Whose::Agent
+            }
             EngineDown | EngineTimeout | EngineBusy | EngineRefused | EngineBadReply => {
                 Whose::Engine
             }
@@ -124,6 +128,7 @@ impl FaultKind {
             SessionClosed => "session_closed",
             Budget => "budget_exhausted",
             UnknownPath => "unknown_path",
+            UnknownItem => "unknown_item",
             WrongMethod => "wrong_method",
             UpgradeRefused => "upgrade_refused",
             ContextOverflow => "context_length_exceeded",

@@ -88,6 +88,10 @@ pub const PAUSE_LONGEST_MS: u64 = 5_000;
 pub const RESENDS: u32 = 256;
 /// Answers that a session keeps for agents that left before they had them.
 pub const KEPT_ANSWERS: usize = 64;
+/// Longest name of a type of skipped parts that is kept, in bytes.
+pub const SKIPPED_TYPE_BYTES: usize = 64;
+/// Types of skipped parts that a request is counted under by name.
+pub const SKIPPED_TYPES: usize = 32;
 /// Longest sleep of an exchange that waits for another one of its session, in milliseconds.
 pub const LOOK_AGAIN_MS: u64 = 1_000;
 

@@ -5,6 +5,7 @@
 
 pub mod chat;
 mod json;
+mod media;
 pub mod messages;
 pub mod responses;
 

@@ -188,8 +188,22 @@ pub struct WireTool {
     pub namespace: Option<String>,
     /// Its name there.
     pub name: String,
-    /// Whether its input is free text and no JSON object.
-    pub custom: bool,
+    /// What a call of it looks like.
+    pub form: WireForm,
+}
+
+/// What a call of a tool looks like on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WireForm {
+    /// A function call: a JSON object of arguments.
+    #[default]
+    Function,
+    /// A custom tool's call: free text.
+    Custom,
+    /// A search for tools that the agent makes.
+    ToolSearch,
+    /// A command for the agent's own shell.
+    LocalShell,
 }
 
 /// Wire forms by canonical name; plain functions are not in it.

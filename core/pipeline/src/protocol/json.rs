@@ -8,8 +8,9 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::fault::{Fault, FaultKind};
 use crate::limits::JSON_DEPTH;
@@ -31,6 +32,20 @@ pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
     })?;
     json.end().map_err(|error| of_serde(&error))?;
     Ok(value)
+}
+
+/// Reads a part of a body that was read raw; a fault names the field below `place`.
+pub(super) fn part<'de, T: Deserialize<'de>>(raw: &'de RawValue, place: &str) -> Result<T, Fault> {
+    let mut json = serde_json::Deserializer::from_str(raw.get());
+    serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        let path = match path.as_str() {
+            "." => place.to_owned(),
+            below if below.starts_with('[') => format!("{place}{below}"),
+            below => format!("{place}.{below}"),
+        };
+        of_serde(error.inner()).at(path)
+    })
 }
 
 /// Appends a value as JSON.

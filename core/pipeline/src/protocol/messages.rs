@@ -1,25 +1,23 @@
 //! Anthropic Messages.
+//!
+//! A user message with results and text becomes tool messages and then a user message; instructions
+//! become a leading system message. Requests are read as leniently as agents need; replies are
+//! written as strictly as clients check.
 
-use super::ReplyMeta;
-use crate::fault::{Fault, FaultKind};
-use crate::turn::{Asked, Reply};
+mod answer;
+mod blocks;
+mod document;
+mod error;
+mod events;
+mod message;
+mod place;
+mod request;
+mod tools;
 
-pub(super) fn read(_body: &[u8]) -> Result<Asked, Fault> {
-    Err(Fault::new(FaultKind::UnknownPath, "Messages are not served yet"))
-}
+pub(super) use answer::reply;
+pub(super) use error::{error, error_event};
+pub(super) use events::events;
+pub(super) use request::read;
 
-pub(super) fn reply(_reply: &Reply, _meta: &ReplyMeta) -> Vec<u8> {
-    Vec::new()
-}
-
-pub(super) fn events(_reply: &Reply, _meta: &ReplyMeta) -> Vec<u8> {
-    Vec::new()
-}
-
-pub(super) fn error(fault: &Fault) -> Vec<u8> {
-    super::chat::error(fault)
-}
-
-pub(super) fn error_event(fault: &Fault) -> Vec<u8> {
-    super::chat::error_event(fault)
-}
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Messages of a request.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::value::MapAccessDeserializer;
@@ -9,6 +10,7 @@ use serde_json::Value;
 
 use super::request::bad;
 use crate::fault::Fault;
+use crate::protocol::media::{self, Media};
 use crate::turn::{Message, Role, ToolCall};
 
 /// A message as sent, as far as it is looked at.
@@ -41,15 +43,24 @@ struct RawFunction {
     arguments: Option<Value>,
 }
 
-/// The conversation.
-pub(super) fn messages(raw: Vec<RawMessage>) -> Result<Vec<Message>, Fault> {
+/// The conversation, and parts of it that no model can use, by type.
+pub(super) fn messages(
+    raw: Vec<RawMessage>,
+) -> Result<(Vec<Message>, BTreeMap<String, u32>), Fault> {
     if raw.is_empty() {
         return Err(bad("messages", "at least one message is needed"));
     }
-    raw.into_iter().enumerate().map(|(index, raw)| message(index, raw)).collect()
+    let mut skipped = BTreeMap::new();
+    let messages =
+        raw.into_iter().enumerate().map(|(index, raw)| message(index, raw, &mut skipped));
+    Ok((messages.collect::<Result<_, _>>()?, skipped))
 }
 
-fn message(index: usize, raw: RawMessage) -> Result<Message, Fault> {
+fn message(
+    index: usize,
+    raw: RawMessage,
+    skipped: &mut BTreeMap<String, u32>,
+) -> Result<Message, Fault> {
     let (role, older) = match raw.role.as_deref() {
         Some("system") => (Role::System, false),
         Some("developer") => (Role::Developer, false),
@@ -65,6 +76,7 @@ fn message(index: usize, raw: RawMessage) -> Result<Message, Fault> {
     let content = raw.content.unwrap_or_default();
     let mut message = Message::text(role, content.text);
     message.media_dropped = content.media;
+    content.skipped.iter().for_each(|part_type| media::skip(skipped, part_type));
     match role {
         Role::Assistant => {
             if message.content.is_empty() {
@@ -131,6 +143,8 @@ fn function_of(place: &str, raw: RawFunction) -> Result<(String, String), Fault>
 struct Content {
     text: String,
     media: u32,
+    /// Types of parts that are neither text nor media.
+    skipped: Vec<String>,
 }
 
 impl<'de> Deserialize<'de> for Content {
@@ -149,11 +163,11 @@ impl<'de> Visitor<'de> for ContentVisitor {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Content, E> {
-        Ok(Content { text: text.to_owned(), media: 0 })
+        Ok(Content { text: text.to_owned(), ..Content::default() })
     }
 
     fn visit_string<E: de::Error>(self, text: String) -> Result<Content, E> {
-        Ok(Content { text, media: 0 })
+        Ok(Content { text, ..Content::default() })
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Content, A::Error> {
@@ -162,7 +176,11 @@ impl<'de> Visitor<'de> for ContentVisitor {
             match part {
                 Part::Text(text) if content.text.is_empty() => content.text = text,
                 Part::Text(text) => content.text.push_str(&text),
-                Part::Media => content.media += 1,
+                Part::Media(media) => {
+                    content.media += 1;
+                    content.text.push_str(media.placeholder());
+                }
+                Part::Unknown(part_type) => content.skipped.push(part_type),
             }
         }
         Ok(content)
@@ -172,8 +190,10 @@ impl<'de> Visitor<'de> for ContentVisitor {
 /// A content part.
 enum Part {
     Text(String),
-    /// An image, sound, file, or whatever else is no text: counted, not shown to the model.
-    Media,
+    /// An image, a sound, a file: counted, and a placeholder is shown to the model.
+    Media(Media),
+    /// Of this type, which nobody knows: left out and counted.
+    Unknown(String),
 }
 
 impl<'de> Deserialize<'de> for Part {
@@ -209,7 +229,10 @@ impl<'de> Visitor<'de> for PartVisitor {
                 Ok(Part::Text(text.unwrap_or_default()))
             }
             (Some("refusal"), _, refusal) => Ok(Part::Text(refusal.unwrap_or_default())),
-            (Some(_), _, _) => Ok(Part::Media),
+            (Some(other), _, _) => Ok(match Media::of(other) {
+                Some(media) => Part::Media(media),
+                None => Part::Unknown(other.to_owned()),
+            }),
             (None, Some(text), _) => Ok(Part::Text(text)),
             (None, None, _) => Err(de::Error::custom("a content part has no type")),
         }

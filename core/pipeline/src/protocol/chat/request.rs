@@ -11,11 +11,12 @@ use super::sampling;
 use crate::exact;
 use crate::fault::{Fault, FaultKind};
 use crate::protocol::json;
-use crate::turn::{Asked, ReplyForm, Tool};
+use crate::turn::{Asked, ReplyForm, Tool, ToolChoice};
 
-/// The body, as far as it is looked at. `response_format` is not: which part of the output it binds
-/// depends on whether reasoning is open, which the engine's token route cannot know, so mapping it
-/// would bend the reasoning of models that think. Agents that mean the engine's own switch send it.
+/// The body, as far as it is looked at. `response_format` binds nothing: which part of the output it
+/// is meant for depends on whether reasoning is open, which the engine's token route cannot know, so
+/// mapping it would bend the reasoning of models that think. Agents that mean the engine's own switch
+/// send it.
 #[derive(Deserialize)]
 #[serde(expecting = "a JSON object")]
 pub(super) struct RawRequest {
@@ -26,6 +27,8 @@ pub(super) struct RawRequest {
     #[serde(default, deserialize_with = "exact_values")]
     functions: Option<Vec<Value>>,
     tool_choice: Option<Value>,
+    parallel_tool_calls: Option<bool>,
+    response_format: Option<Value>,
     function_call: Option<Value>,
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
@@ -78,16 +81,24 @@ pub(in crate::protocol) fn read(body: &[u8]) -> Result<Asked, Fault> {
         return Err(bad("n", "one choice is made per request; leave `n` out or set it to 1"));
     }
     let sampling = sampling::sampling(&mut raw)?;
-    let tools = tools(&mut raw)?;
+    let tool_choice = tool_choice(&raw)?;
+    let mut tools = tools(&mut raw)?;
+    if tool_choice == ToolChoice::None {
+        tools.clear();
+    }
     let usage = raw.stream_options.and_then(|options| options.include_usage).unwrap_or(false);
     let model = raw.model.ok_or_else(|| bad("model", "a model name is missing"))?;
-    let messages = message::messages(raw.messages.unwrap_or_default())?;
+    let (messages, skipped) = message::messages(raw.messages.unwrap_or_default())?;
     let form = match raw.stream {
         Some(true) => ReplyForm::Events { usage },
         _ => ReplyForm::Json,
     };
     Ok(Asked {
         tools,
+        tool_choice,
+        parallel_tool_calls: raw.parallel_tool_calls,
+        format: raw.response_format,
+        skipped,
         sampling,
         template_kwargs: raw.chat_template_kwargs.unwrap_or_default(),
         ..Asked::plain(model, messages, form)
@@ -119,11 +130,33 @@ fn tools(raw: &mut RawRequest) -> Result<Vec<Tool>, Fault> {
         }
         tools.push(serde_json::json!({"type": "function", "function": function}));
     }
-    let refused = |choice: &Option<Value>| choice.as_ref().is_some_and(|choice| choice == "none");
-    if refused(&raw.tool_choice) || refused(&raw.function_call) {
-        tools.clear();
-    }
     Ok(tools)
+}
+
+/// Which tools may be called, in OpenAI's newer form or its older one.
+fn tool_choice(raw: &RawRequest) -> Result<ToolChoice, Fault> {
+    let named = |name: &Value| match name.as_str() {
+        Some(name) if !name.is_empty() => Ok(ToolChoice::Named(name.to_owned())),
+        _ => Err(bad("tool_choice", "the tool to call has no name")),
+    };
+    let (choice, older) = match (&raw.tool_choice, &raw.function_call) {
+        (Some(choice), _) => (choice, false),
+        (None, Some(choice)) => (choice, true),
+        (None, None) => return Ok(ToolChoice::Auto),
+    };
+    let word = match choice["type"].as_str() {
+        Some("function") => return named(&choice["function"]["name"]),
+        Some("custom") => return named(&choice["custom"]["name"]),
+        Some("allowed_tools") => &choice["allowed_tools"]["mode"],
+        _ if older && choice.is_object() => return named(&choice["name"]),
+        _ => choice,
+    };
+    match word.as_str() {
+        Some("auto") => Ok(ToolChoice::Auto),
+        Some("none") => Ok(ToolChoice::None),
+        Some("required") => Ok(ToolChoice::Required),
+        _ => Err(bad("tool_choice", "it is none of `auto`, `none`, `required` and a named tool")),
+    }
 }
 
 fn named(function: &Value) -> bool {
@@ -131,7 +164,9 @@ fn named(function: &Value) -> bool {
 }
 
 /// Values that become prompt text: their integers are exact.
-fn exact_values<'de, D: Deserializer<'de>>(json: D) -> Result<Option<Vec<Value>>, D::Error> {
+pub(in crate::protocol) fn exact_values<'de, D: Deserializer<'de>>(
+    json: D,
+) -> Result<Option<Vec<Value>>, D::Error> {
     let Some(raw) = Option::<Vec<Box<RawValue>>>::deserialize(json)? else { return Ok(None) };
     let read = |raw: &RawValue| {
         exact::read(raw.get()).ok_or_else(|| serde::de::Error::custom("a value nested too deep"))
@@ -140,7 +175,9 @@ fn exact_values<'de, D: Deserializer<'de>>(json: D) -> Result<Option<Vec<Value>>
 }
 
 /// A count. Agents that compute it write `4096.0`.
-fn whole<'de, D: Deserializer<'de>>(json: D) -> Result<Option<u64>, D::Error> {
+pub(in crate::protocol) fn whole<'de, D: Deserializer<'de>>(
+    json: D,
+) -> Result<Option<u64>, D::Error> {
     let Some(number) = Option::<serde_json::Number>::deserialize(json)? else { return Ok(None) };
     let rounded = || number.as_f64().filter(|value| value.fract() == 0.0 && *value >= 0.0);
     let count = number.as_u64().or_else(|| rounded().map(|value| value as u64));

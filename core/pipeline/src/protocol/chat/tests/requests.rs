@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::fault::FaultKind;
 use crate::protocol::Dialect;
-use crate::turn::{Asked, Message, ReplyForm, Role, Sampling};
+use crate::turn::{Asked, Message, ReplyForm, Role, Sampling, ToolChoice};
 
 fn read(body: &Value) -> Asked {
     Dialect::Chat.read(body.to_string().as_bytes(), &()).unwrap_or_else(|fault| panic!("{fault:?}"))
@@ -74,8 +74,55 @@ fn content_comes_in_many_shapes() {
         {"text": "c"},
         {"type": "file", "file": {"file_id": "f"}},
     ]);
-    assert_eq!(content(parts), ("abc".to_owned(), 3));
+    let text = "a[image omitted]b[audio omitted]c[file omitted]";
+    assert_eq!(content(parts), (text.to_owned(), 3));
     assert_eq!(message(json!({"role": "user"})).content, "");
+}
+
+#[test]
+fn unknown_parts_are_left_out_and_counted() {
+    let parts = json!([
+        {"type": "text", "text": "a"},
+        {"type": "hologram", "hologram": {"data": "AAAA"}},
+        {"type": "text", "text": "b"},
+    ]);
+    let messages = json!([{"role": "user", "content": parts}, {"role": "user", "content": parts}]);
+    let asked = read(&json!({"model": "m", "messages": messages}));
+    assert_eq!(asked.messages[0], Message::text(Role::User, "ab"));
+    assert_eq!(asked.skipped, [("hologram".to_owned(), 2)].into());
+}
+
+#[test]
+fn choices_of_tools_are_recorded() {
+    let tools = json!([{"type": "function", "function": {"name": "f"}}]);
+    let choice = |key: &str, choice: &Value| {
+        let asked = read(&with(json!({"tools": tools, key: choice})));
+        (asked.tool_choice, asked.tools.len())
+    };
+    let named = || ToolChoice::Named("f".to_owned());
+    let cases = [
+        ("tool_choice", json!("auto"), (ToolChoice::Auto, 1)),
+        ("tool_choice", json!("none"), (ToolChoice::None, 0)),
+        ("tool_choice", json!("required"), (ToolChoice::Required, 1)),
+        ("tool_choice", json!({"type": "function", "function": {"name": "f"}}), (named(), 1)),
+        (
+            "tool_choice",
+            json!({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": []}}),
+            (ToolChoice::Required, 1),
+        ),
+        ("function_call", json!("none"), (ToolChoice::None, 0)),
+        ("function_call", json!({"name": "f"}), (named(), 1)),
+    ];
+    for (key, value, want) in cases {
+        assert_eq!(choice(key, &value), want, "{key} {value}");
+    }
+    for value in [json!("any"), json!({"type": "function"}), json!(1)] {
+        check_bad(&with(json!({"tools": tools, "tool_choice": value})), "tool_choice");
+    }
+    let asked =
+        read(&with(json!({"parallel_tool_calls": false, "response_format": {"type": "x"}})));
+    assert_eq!(asked.parallel_tool_calls, Some(false));
+    assert_eq!(asked.format, Some(json!({"type": "x"})));
 }
 
 #[test]

@@ -1,0 +1,151 @@
+//! Content blocks that become text, wherever they stand.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::document;
+use super::place::{Content, Place};
+use super::tools::Offer;
+use crate::fault::Fault;
+
+/// What was left out, by type.
+pub(super) type Skipped = BTreeMap<String, u32>;
+
+/// Counts something that no model can use. Types come from agents: long ones, and more of them than
+/// anybody has, are counted under one name.
+pub(super) fn skip(skipped: &mut Skipped, kind: &str) {
+    let named =
+        kind.len() <= 64 && !kind.is_empty() && (skipped.len() < 32 || skipped.contains_key(kind));
+    *skipped.entry(if named { kind } else { "other" }.to_owned()).or_default() += 1;
+}
+
+/// Stands where an image was.
+const IMAGE: &str = "[image omitted]";
+
+/// Text in the making. Blocks are joined in order without anything between them, as templates that
+/// take lists do, so that it does not matter how an agent cuts a text into blocks.
+#[derive(Default)]
+pub(super) struct Text {
+    pub(super) text: String,
+    /// Media that were left out.
+    pub(super) media: u32,
+}
+
+impl Text {
+    pub(super) fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+}
+
+/// The type that a block names.
+#[derive(Deserialize)]
+#[serde(expecting = "a content block, an object with a type")]
+struct Typed {
+    r#type: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct TextBlock {
+    text: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Reference {
+    tool_name: Option<String>,
+}
+
+/// Reads blocks.
+pub(super) struct Reader<'a> {
+    offer: &'a Offer,
+    pub(super) skipped: Skipped,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(offer: &'a Offer) -> Self {
+        Self { offer, skipped: Skipped::new() }
+    }
+
+    /// The type of a block.
+    pub(super) fn kind(&self, place: &Place<'_>, raw: &RawValue) -> Result<String, Fault> {
+        let typed: Typed = place.read(raw)?;
+        typed.r#type.ok_or_else(|| place.bad("a content block has no type"))
+    }
+
+    /// Counts a block that no model can use.
+    pub(super) fn skip(&mut self, kind: &str) {
+        skip(&mut self.skipped, kind);
+    }
+
+    /// Text of content that holds text, media and references only.
+    pub(super) fn content(
+        &mut self,
+        place: &Place<'_>,
+        raw: Option<&RawValue>,
+        out: &mut Text,
+    ) -> Result<(), Fault> {
+        match place.content(raw)? {
+            Content::Text(text) => out.push(&text),
+            Content::List(blocks) => {
+                for (index, block) in blocks.into_iter().enumerate() {
+                    let place = place.index(index);
+                    let kind = self.kind(&place, block)?;
+                    self.block(&place, &kind, block, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A block that can stand in any content; others are counted.
+    pub(super) fn block(
+        &mut self,
+        place: &Place<'_>,
+        kind: &str,
+        raw: &RawValue,
+        out: &mut Text,
+    ) -> Result<(), Fault> {
+        match kind {
+            "text" => {
+                let block: TextBlock = place.read(raw)?;
+                out.push(&block.text.unwrap_or_default());
+            }
+            "image" => {
+                out.push(IMAGE);
+                out.media += 1;
+            }
+            "document" => document::document(self, place, raw, out)?,
+            "search_result" => document::search_result(self, place, raw, out)?,
+            "tool_reference" => {
+                let block: Reference = place.read(raw)?;
+                self.reference(&block.tool_name.unwrap_or_default(), out);
+            }
+            _ => self.skip(kind),
+        }
+        Ok(())
+    }
+
+    /// A reference to a deferred tool gives its definition, on a line of its own: the model was not
+    /// shown it. Of any other tool there is only the name to tell.
+    fn reference(&mut self, name: &str, out: &mut Text) {
+        if !out.is_empty() && !out.text.ends_with('\n') {
+            out.push("\n");
+        }
+        match self.offer.deferred.get(name) {
+            Some(definition) => {
+                out.push("Tool loaded: ");
+                out.push(definition);
+            }
+            None => {
+                out.push("Tool: ");
+                out.push(name);
+            }
+        }
+        out.push("\n");
+    }
+}

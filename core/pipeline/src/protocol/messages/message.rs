@@ -1,0 +1,236 @@
+//! Messages of a request.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::blocks::{Reader, Skipped, Text};
+use super::place::{Content, Place};
+use super::tools::Offer;
+use crate::fault::Fault;
+use crate::turn::{Message, Role, ToolCall};
+
+/// A message as sent.
+#[derive(Deserialize)]
+#[serde(expecting = "a message object")]
+pub(super) struct RawMessage {
+    role: Option<String>,
+    content: Option<Box<RawValue>>,
+}
+
+/// The conversation, and what was left out of it.
+pub(super) struct Talk {
+    pub(super) messages: Vec<Message>,
+    pub(super) skipped: Skipped,
+}
+
+/// Reads instructions and messages.
+pub(super) fn talk(
+    system: Option<&RawValue>,
+    raw: &[RawMessage],
+    offer: &Offer,
+) -> Result<Talk, Fault> {
+    let top = Place::top("messages");
+    if raw.is_empty() {
+        return Err(top.bad("at least one message is needed"));
+    }
+    let mut reader = Reader::new(offer);
+    let mut messages = Vec::with_capacity(raw.len() + 1);
+    instructions(&mut reader, &Place::top("system"), system, &mut messages)?;
+    for (index, message) in raw.iter().enumerate() {
+        let place = top.index(index);
+        let content = place.key("content");
+        let raw = message.content.as_deref();
+        match message.role.as_deref() {
+            Some("user") => user(&mut reader, &content, raw, &mut messages)?,
+            Some("assistant") => assistant(&mut reader, &content, raw, &mut messages)?,
+            Some("system") => instructions(&mut reader, &content, raw, &mut messages)?,
+            _ => return Err(place.key("role").bad("the role is none of user, assistant, system")),
+        }
+    }
+    if messages.is_empty() {
+        return Err(top.bad("the messages are all empty"));
+    }
+    Ok(Talk { messages, skipped: reader.skipped })
+}
+
+/// Instructions, at the head or in the middle, where they stand. Their blocks are lines of their
+/// own: one of them may be an agent's mark that is taken out by its line. Empty ones vanish.
+fn instructions(
+    reader: &mut Reader<'_>,
+    place: &Place<'_>,
+    raw: Option<&RawValue>,
+    out: &mut Vec<Message>,
+) -> Result<(), Fault> {
+    let mut whole = Text::default();
+    match place.content(raw)? {
+        Content::Text(text) => whole.push(&text),
+        Content::List(blocks) => {
+            for (index, block) in blocks.into_iter().enumerate() {
+                let place = place.index(index);
+                let mut text = Text::default();
+                let kind = reader.kind(&place, block)?;
+                reader.block(&place, &kind, block, &mut text)?;
+                if !whole.is_empty() && !text.is_empty() {
+                    whole.push("\n");
+                }
+                whole.push(&text.text);
+                whole.media += text.media;
+            }
+        }
+    }
+    if !whole.is_empty() {
+        out.push(message(Role::System, whole));
+    }
+    Ok(())
+}
+
+fn message(role: Role, text: Text) -> Message {
+    Message { media_dropped: text.media, ..Message::text(role, text.text) }
+}
+
+#[derive(Deserialize)]
+struct ToolResult<'a> {
+    tool_use_id: Option<String>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+/// What a person or their agent says. Results come first, wherever they stand among the text, for
+/// they answer the message before; then the text in its order, texts that results stood between on
+/// lines of their own. That a result is an error is not told apart: its text says so.
+fn user(
+    reader: &mut Reader<'_>,
+    place: &Place<'_>,
+    raw: Option<&RawValue>,
+    out: &mut Vec<Message>,
+) -> Result<(), Fault> {
+    let mut text = Text::default();
+    let (mut results, mut apart) = (0, false);
+    match place.content(raw)? {
+        Content::Text(whole) => text.push(&whole),
+        Content::List(blocks) => {
+            for (index, block) in blocks.into_iter().enumerate() {
+                let place = place.index(index);
+                let kind = reader.kind(&place, block)?;
+                match kind.as_str() {
+                    "tool_result" => {
+                        out.push(result(reader, &place, block)?);
+                        results += 1;
+                        apart = !text.is_empty();
+                    }
+                    "thinking" | "redacted_thinking" | "tool_use" => {
+                        return Err(place.bad("only an assistant message can hold such a block"));
+                    }
+                    _ => {
+                        let before = text.text.len();
+                        reader.block(&place, &kind, block, &mut text)?;
+                        if apart && text.text.len() > before {
+                            text.text.insert(before, '\n');
+                            apart = false;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    if results == 0 || !text.is_empty() {
+        out.push(message(Role::User, text));
+    }
+    Ok(())
+}
+
+fn result(reader: &mut Reader<'_>, place: &Place<'_>, raw: &RawValue) -> Result<Message, Fault> {
+    let block: ToolResult<'_> = place.read(raw)?;
+    let mut text = Text::default();
+    reader.content(&place.key("content"), block.content, &mut text)?;
+    let id = block.tool_use_id.ok_or_else(|| {
+        place.key("tool_use_id").bad("the id of the `tool_use` that this answers is missing")
+    })?;
+    Ok(Message { tool_call_id: Some(id), ..message(Role::Tool, text) })
+}
+
+#[derive(Deserialize)]
+struct Thinking {
+    thinking: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ToolUse<'a> {
+    id: Option<String>,
+    name: Option<String>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+}
+
+/// What the model said. One message holds thinking, then text, then calls; what comes in another
+/// order goes on in a further message, so that nothing changes places. Signatures say nothing.
+fn assistant(
+    reader: &mut Reader<'_>,
+    place: &Place<'_>,
+    raw: Option<&RawValue>,
+    out: &mut Vec<Message>,
+) -> Result<(), Fault> {
+    let mut said = Message::text(Role::Assistant, "");
+    match place.content(raw)? {
+        Content::Text(whole) => said.content = whole,
+        Content::List(blocks) => {
+            for (index, block) in blocks.into_iter().enumerate() {
+                let place = place.index(index);
+                let kind = reader.kind(&place, block)?;
+                match kind.as_str() {
+                    "thinking" => {
+                        let block: Thinking = place.read(block)?;
+                        let thought = block.thinking.filter(|text| !text.is_empty());
+                        if let Some(thought) = thought {
+                            close(&mut said, out);
+                            think(&mut said.reasoning, &thought);
+                        }
+                    }
+                    "tool_use" => said.tool_calls.push(call(&place, block)?),
+                    "tool_result" => {
+                        return Err(place.bad("only a user message can hold a `tool_result`"));
+                    }
+                    _ => {
+                        let mut text = Text::default();
+                        reader.block(&place, &kind, block, &mut text)?;
+                        if !text.is_empty() {
+                            close(&mut said, out);
+                            said.content.push_str(&text.text);
+                            said.media_dropped += text.media;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    out.push(said);
+    Ok(())
+}
+
+/// Begins another message behind calls.
+fn close(said: &mut Message, out: &mut Vec<Message>) {
+    if !said.tool_calls.is_empty() {
+        out.push(std::mem::replace(said, Message::text(Role::Assistant, "")));
+    }
+}
+
+fn think(reasoning: &mut Option<String>, thought: &str) {
+    let whole = reasoning.get_or_insert_default();
+    if !whole.is_empty() {
+        whole.push('\n');
+    }
+    whole.push_str(thought);
+}
+
+/// A call. Its arguments are the text of the object as sent, digits and order of keys included.
+fn call(place: &Place<'_>, raw: &RawValue) -> Result<ToolCall, Fault> {
+    let block: ToolUse<'_> = place.read(raw)?;
+    let name = block.name.filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| place.key("name").bad("a name is missing"))?;
+    let input = block.input.map_or("{}", RawValue::get);
+    let arguments = match input.as_bytes().first() {
+        Some(b'{') => input.to_owned(),
+        _ => return Err(place.key("input").bad("an object is needed")),
+    };
+    Ok(ToolCall { id: block.id.unwrap_or_default(), name, arguments })
+}

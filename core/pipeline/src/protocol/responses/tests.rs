@@ -1,0 +1,1 @@
+//! Requests and replies of the dialect, text in, text out.
