@@ -1,5 +1,6 @@
 //! From an engine's reply to a record, and then to the agent's answer.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -274,6 +275,9 @@ fn parse_generated(prepared: &Prepared, generated: &Generated, cx: &Context<'_>)
     let tail: &[TokenId] = &prepared.stretch;
     let model = &cx.gatehouse.model;
     let stop_text = generated.stop_text.as_deref();
-    let tools: &[_] = &prepared.tools;
-    parse(model, tail, &generated.ids, stop_text, tools, &prepared.request_id)
+    let tools = match prepared.loaded_tools.as_slice() {
+        [] => Cow::Borrowed(&prepared.tools),
+        loaded => Cow::Owned([&prepared.tools, loaded].concat()),
+    };
+    parse(model, tail, &generated.ids, stop_text, &tools, &prepared.request_id)
 }

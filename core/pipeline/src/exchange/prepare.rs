@@ -44,6 +44,7 @@ pub(super) struct Prepared {
     /// Messages of the stretch.
     pub(super) messages: Vec<Message>,
     pub(super) tools: Vec<Tool>,
+    pub(super) loaded_tools: Vec<Tool>,
     pub(super) template_kwargs: Map<String, Value>,
     pub(super) stretch: Vec<TokenId>,
     pub(super) foreign_tokens: u32,
@@ -182,6 +183,7 @@ pub(super) fn prepare(
         continued,
         messages: asked_new,
         tools: asked.tools,
+        loaded_tools: asked.loaded_tools,
         template_kwargs: asked.template_kwargs,
         stretch,
         foreign_tokens,
@@ -253,8 +255,28 @@ fn stretch(
     let (last, reasoning_open) = trajectory.tail(parent);
     let tail = PriorTail { last, reasoning_open };
     let (past, new) = asked.messages.split_at(from);
-    let prior = calls_before(past);
-    model.stretch_after(tail, &prior, new, &asked.tools, &kwargs)
+    let shown = calls_before(past);
+    let sampled = trajectory.calls_through(parent);
+    match sampled.len() == shown.len() {
+        true => {
+            let new = named_as_sampled(new, &shown, &sampled);
+            model.stretch_after(tail, &sampled, &new, &asked.tools, &kwargs)
+        }
+        false => model.stretch_after(tail, &shown, new, &asked.tools, &kwargs),
+    }
+}
+
+/// Results with the ids of the calls as they stand in the prompt. Agents make up ids of their own;
+/// where a template prints ids, a result must go by the one that was sampled.
+fn named_as_sampled(new: &[Message], shown: &[ToolCall], sampled: &[ToolCall]) -> Vec<Message> {
+    let mut new = new.to_vec();
+    for message in new.iter_mut().take_while(|message| message.role == Role::Tool) {
+        let place = shown.iter().position(|call| Some(&call.id) == message.tool_call_id.as_ref());
+        if let Some(place) = place {
+            message.tool_call_id = Some(sampled[place].id.clone());
+        }
+    }
+    new
 }
 
 /// The messages behind the leading instructions, where these are the first of a conversation.

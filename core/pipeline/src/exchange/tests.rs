@@ -15,6 +15,7 @@ use crate::render::{ControlText, Model};
 mod counts;
 mod faults;
 mod ids;
+mod messages;
 mod options;
 mod parks;
 mod retries;
