@@ -299,7 +299,7 @@ fn c12_a_stream_that_fails_ends_with_an_error_and_no_turn() {
 fn c13_thinking_comes_back_signed_otherwise_or_not_at_all() {
     let sampled = format!("<think>\nr\n</think>\n\nt\n{CALL}<|im_end|>");
     let parent = |history: HistoryMode, change: fn(&mut Value)| {
-        let mut play = of(SessionOptions { history, ..SessionOptions::default() });
+        let mut play = of(SessionOptions { history: Some(history), ..SessionOptions::default() });
         let first = play.ask(&request(json!([said("user", json!("q"))])), &sampled);
         let mut blocks = content(&first);
         assert_eq!((&blocks[0]["type"], &blocks[0]["thinking"]), (&json!("thinking"), &json!("r")));
