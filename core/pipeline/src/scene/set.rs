@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::conditions::Conditions;
 use super::facts::Facts;
 use super::{Evidence, Says, Scene, SceneError, SceneRule, Verdict, When};
+use crate::turn::Purpose;
 
 /// What comes with Rollgate, one file an agent.
 pub(super) const SHIPPED: &[&str] =
@@ -93,6 +94,9 @@ impl SceneSet {
                 }
                 _ => {}
             }
+        }
+        if evidence.asked.purpose == Purpose::Compaction {
+            return Verdict::compaction_item();
         }
         // Who says what the main loop looks like means that nothing else is it.
         let told = agent.is_some() || own().any(|rule| rule.rule.says == Says::Scene(Scene::Main));
