@@ -3,6 +3,8 @@
 //! Instructions reach agents by file, never by a long argument. Every agent has a HOME of its own
 //! and finds its model through a base URL and a key in its environment.
 
+mod claude_code;
+mod codex;
 mod command;
 mod mini_swe_agent;
 mod outcome;
@@ -11,6 +13,8 @@ mod scripted;
 
 use std::time::Duration;
 
+pub use claude_code::ClaudeCode;
+pub use codex::Codex;
 pub use command::CommandLine;
 pub use mini_swe_agent::MiniSweAgent;
 pub use package::{Package, Source};
@@ -145,7 +149,8 @@ pub trait Harness: Send + Sync {
 }
 
 /// Names of all harnesses.
-pub const NAMES: [&str; 3] = [scripted::NAME, command::NAME, mini_swe_agent::NAME];
+pub const NAMES: [&str; 5] =
+    [scripted::NAME, command::NAME, mini_swe_agent::NAME, claude_code::NAME, codex::NAME];
 
 /// The harness of this name; the error lists the names there are.
 pub fn by_name(name: &str) -> Result<Box<dyn Harness>, HarnessError> {
@@ -153,6 +158,8 @@ pub fn by_name(name: &str) -> Result<Box<dyn Harness>, HarnessError> {
         scripted::NAME => Ok(Box::new(Scripted)),
         command::NAME => Ok(Box::new(CommandLine)),
         mini_swe_agent::NAME => Ok(Box::new(MiniSweAgent)),
+        claude_code::NAME => Ok(Box::new(ClaudeCode)),
+        codex::NAME => Ok(Box::new(Codex)),
         _ => Err(HarnessError::Wrong(unknown(name))),
     }
 }
@@ -213,11 +220,11 @@ mod tests {
         assert_eq!(
             error("mini-swe"),
             "there is no agent called `mini-swe`; did you mean `mini-swe-agent`? \
-             Agents: scripted, command, mini-swe-agent"
+             Agents: scripted, command, mini-swe-agent, claude-code, codex"
         );
         assert_eq!(
             error("zzz"),
-            "there is no agent called `zzz`. Agents: scripted, command, mini-swe-agent"
+            "there is no agent called `zzz`. Agents: scripted, command, mini-swe-agent, claude-code, codex"
         );
     }
 }

@@ -1,5 +1,7 @@
 //! Rules: which of them decides, by what evidence, and what is wrong with them.
 
+mod claude_code;
+mod codex;
 mod conditions;
 mod order;
 mod shipped;
