@@ -1,7 +1,8 @@
 //! opencode (proven with 1.18.33).
 //!
 //! The instruction goes in by stdin. Titles are asked of a second provider, whose URL says what they
-//! are. A lock file says that the plug-in kit is there already: it would be fetched otherwise.
+//! are. Its events tell how a run ended, not its exit code: that is 1 too where an overflow was got
+//! over by compaction. A lock file says that the plug-in kit is there already: it would be fetched otherwise.
 //!
 //! Arguments of the task: options for `opencode run`, for example `--agent plan`.
 
@@ -65,23 +66,21 @@ impl Harness for OpenCode {
         if ended.timed_out {
             return AgentOutcome::TimedOut;
         }
-        let mut lines = ended.stdout.lines().rev();
-        let last = lines.find_map(|line| match serde_json::from_str::<Event>(line) {
-            Ok(Event::Other) | Err(_) => None,
-            Ok(event) => Some(event),
-        });
-        match (last, by_exit_code(ended)) {
+        let events: Vec<Event> = ended.stdout.lines().filter_map(read).collect();
+        let erred = events.iter().any(|event| matches!(event, Event::Error { .. }));
+        let exited = match by_exit_code(ended) {
+            // It exits with 1 even where it got over its error.
+            AgentOutcome::Failed(_) if erred && ended.exit_code == Some(1) => AgentOutcome::Done,
+            outcome => outcome,
+        };
+        match (events.last(), exited) {
             (Some(Event::Error { error }), _) => AgentOutcome::Failed(error.why()),
-            (Some(Event::StepFinish { part }), AgentOutcome::Done) if part.reason == "stop" => {
-                AgentOutcome::Done
-            }
-            (Some(Event::StepFinish { part }), AgentOutcome::Done) => {
+            (_, AgentOutcome::Failed(why)) => AgentOutcome::Failed(why),
+            (Some(Event::StepFinish { part }), outcome) if part.reason == "stop" => outcome,
+            (Some(Event::StepFinish { part }), _) => {
                 AgentOutcome::Failed(format!("its last turn ended with {}", part.reason))
             }
-            (_, AgentOutcome::Done) => {
-                AgentOutcome::Failed(format!("it ended before its first turn{}", said(ended)))
-            }
-            (_, other) => other,
+            (_, _) => AgentOutcome::Failed(format!("it ended before its first turn{}", said(ended))),
         }
     }
 
@@ -114,6 +113,12 @@ enum Event {
     },
     #[serde(other)]
     Other,
+}
+
+/// An event that matters.
+fn read(line: &str) -> Option<Event> {
+    let event = serde_json::from_str(line).ok()?;
+    (!matches!(event, Event::Other)).then_some(event)
 }
 
 #[derive(Debug, Deserialize)]
@@ -222,6 +227,9 @@ mod tests {
         check(&[&tools, text, &stop], 0, &AgentOutcome::Done);
         check(&[&stop, error], 1, &failed("it ended with APIError: bad key"));
         check(&[error], 0, &failed("it ended with APIError: bad key"));
+        check(&[&tools, error, &stop, &stop], 1, &AgentOutcome::Done);
+        check(&[error, &stop], 137, &failed(&format!("the agent exited with 137; its last words: {stop}")));
+        check(&[error, &tools], 1, &failed("its last turn ended with tool-calls"));
         check(&[&tools], 0, &failed("its last turn ended with tool-calls"));
         check(&[], 0, &failed("it ended before its first turn and said nothing"));
         check(&[&stop], 3, &failed(&format!("the agent exited with 3; its last words: {stop}")));

@@ -9,7 +9,11 @@ use super::facts::Facts;
 use super::{Evidence, Says, Scene, SceneError, SceneRule, Verdict, When};
 
 /// What comes with Rollgate, one file an agent.
-pub(super) const SHIPPED: [&str; 0] = [];
+pub(super) const SHIPPED: &[&str] = &[
+    include_str!("shipped/opencode.toml"),
+    include_str!("shipped/pi.toml"),
+    include_str!("shipped/qwen-code.toml"),
+];
 
 /// The scene rules of a session. Cheap to clone.
 #[derive(Clone, Debug, Default)]
