@@ -182,4 +182,8 @@ pub struct ShardStats {
     pub turns_parked: u64,
     /// Calls of engines after such a wait.
     pub turns_resumed: u64,
+    /// Exchanges that only had their tokens counted.
+    pub counted: u64,
+    /// Exchanges that were cancelled, since their session was closed.
+    pub cancelled: u64,
 }

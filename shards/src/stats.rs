@@ -49,6 +49,8 @@ pub(crate) struct Counters {
     pub(crate) answers_replayed: Counter,
     pub(crate) turns_parked: Counter,
     pub(crate) turns_resumed: Counter,
+    pub(crate) counted: Counter,
+    pub(crate) cancelled: Counter,
 }
 
 impl Counters {
@@ -75,6 +77,8 @@ impl Counters {
             answers_replayed: self.answers_replayed.get(),
             turns_parked: self.turns_parked.get(),
             turns_resumed: self.turns_resumed.get(),
+            counted: self.counted.get(),
+            cancelled: self.cancelled.get(),
         }
     }
 }

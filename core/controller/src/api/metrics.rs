@@ -24,7 +24,7 @@ const fn gauge(name: &'static str, help: &'static str, read: fn(&ShardStats) -> 
     Metric { name, kind: "gauge", help, read }
 }
 
-const METRICS: [Metric; 21] = [
+const METRICS: [Metric; 23] = [
     counter("rollgate_exchanges_total", "Exchanges that ended.", |s| s.exchanges),
     counter("rollgate_faults_total", "Exchanges that ended in a fault.", |s| s.faults),
     counter("rollgate_handovers_out_total", "Connections handed to another shard.", |s| {
@@ -67,6 +67,12 @@ const METRICS: [Metric; 21] = [
     }),
     counter("rollgate_turns_resumed_total", "Calls of engines after such a wait.", |s| {
         s.turns_resumed
+    }),
+    counter("rollgate_counts_total", "Exchanges that only had their tokens counted.", |s| {
+        s.counted
+    }),
+    counter("rollgate_cancelled_total", "Exchanges cancelled by the close of a session.", |s| {
+        s.cancelled
     }),
 ];
 

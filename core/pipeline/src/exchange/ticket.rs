@@ -1,7 +1,7 @@
 //! Retries told from siblings, by the state of connections.
 //!
-//! Each exchange holds a ticket. Its key is what was asked: the body as sent, the scene of the URL,
-//! the headers that say which agent asks. An equal request is a *retry* only where the agent of the
+//! Each exchange holds a ticket. Its key is what was asked: the call, the body as sent, the scene of
+//! the URL, the headers that say which agent asks. An equal request is a *retry* only where the agent of the
 //! first one is gone, before or while it took the answer; it then *adopts* the first one: it waits
 //! for what comes of it, or gets at once what already came of it. Two equal requests whose agents
 //! are both there are siblings (best of k, identical subagents) and sample on their own. So is a
@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use super::answer::Answer;
 use crate::fault::Fault;
-use crate::http::RequestHead;
+use crate::http::{RequestHead, Route};
 use crate::id::TurnIndex;
 use crate::limits::KEPT_ANSWERS;
 use crate::planted::{self, Bug};
@@ -39,9 +39,11 @@ const LINEAGE: [&str; 8] = [
 ];
 
 /// Digest of what the head adds to a key.
-pub(super) fn lineage(head: &RequestHead, scene: Option<Scene>) -> Key {
+pub(super) fn lineage(head: &RequestHead, route: &Route) -> Key {
     let mut hasher = blake3::Hasher::new();
-    add(&mut hasher, scene.map_or("", Scene::name).as_bytes());
+    add(&mut hasher, route.scene.map_or("", Scene::name).as_bytes());
+    // Two calls of one dialect may be sent the same body.
+    add(&mut hasher, format!("{:?}", route.call).as_bytes());
     for name in LINEAGE {
         add(&mut hasher, head.header(name).unwrap_or_default().as_bytes());
     }
@@ -215,6 +217,13 @@ impl Drop for Adoption {
 /// The tickets of a session.
 #[derive(Default)]
 pub(super) struct Tickets(Vec<Rc<Ticket>>);
+
+#[cfg(test)]
+impl Tickets {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 impl Tickets {
     /// Claims the first orphan of this key, if there is one.

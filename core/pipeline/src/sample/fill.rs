@@ -88,7 +88,10 @@ fn counts(
     let last = path.last().map(|turn| session.turns[*turn]);
     let elsewhere = |turn: usize| session.trainable(turn) && !owned(turn);
     let media = |turn: &TurnRecord| turn.messages.iter().map(|m| u64::from(m.media_dropped)).sum();
+    // Each turn counts what its whole request had, so the last one has it all.
+    let skipped = last.map_or(0, |turn| turn.skipped.values().map(|n| u64::from(*n)).sum());
     let counts = [
+        ("parts_skipped", skipped),
         ("context_diff_tokens", last.map_or(0, |turn| u64::from(turn.context_diff_tokens))),
         ("foreign_context_tokens", sum(&|_, turn| u64::from(turn.foreign_tokens))),
         ("ill_formed_turns", sum(&|_, turn| u64::from(turn.reply.ill_formed))),

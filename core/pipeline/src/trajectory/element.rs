@@ -98,6 +98,9 @@ pub(super) fn is_empty(message: &Message) -> bool {
     message.content.trim().is_empty() && message.tool_calls.is_empty()
 }
 
+/// Stands among the calls of a run where text follows them; no call has such a name.
+const TEXT_BEHIND_CALLS: &[u8] = b"\0text";
+
 /// Assistant messages that follow each other, digested as one while they come.
 #[derive(Default)]
 pub(super) struct Run {
@@ -117,6 +120,10 @@ impl Run {
         let text = if self.any_text { text.as_ref() } else { text.trim_start() };
         let body = text.trim_end();
         if !body.is_empty() {
+            if let Some(calls) = &mut self.calls {
+                // The order of text and calls counts: no single message can hold this one.
+                add_bytes(calls, TEXT_BEHIND_CALLS);
+            }
             self.text.update(self.gap.as_bytes());
             self.text.update(body.as_bytes());
             self.gap.clear();

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::compaction;
 use super::content::Content;
@@ -99,7 +99,7 @@ pub(super) fn add(
         Some("local_shell_call") => {
             let name = tools.flat(None, LOCAL_SHELL);
             let call_id = call_id(index, item.call_id, &item.id)?;
-            talk.call(mark, call_id, name, as_text(item.action), true);
+            talk.call(mark, call_id, name, shell_arguments(item.action), true);
         }
         Some("function_call_output" | "custom_tool_call_output" | "local_shell_call_output") => {
             let call_id = call_id(index, item.call_id, &item.id)?;
@@ -213,6 +213,17 @@ fn flat(
 fn call_id(index: usize, call_id: Option<String>, id: &Option<String>) -> Result<String, Fault> {
     let either = call_id.or_else(|| id.clone()).filter(|id| !id.is_empty());
     either.ok_or_else(|| at(index, "call_id", "a call_id is missing"))
+}
+
+/// The arguments of a shell's call: what its tool takes.
+fn shell_arguments(mut action: Option<Value>) -> String {
+    if let Some(action) = action.as_mut().and_then(Value::as_object_mut) {
+        action.shift_remove("type");
+        if action.get("env").and_then(Value::as_object).is_some_and(Map::is_empty) {
+            action.shift_remove("env");
+        }
+    }
+    as_text(action)
 }
 
 fn as_text(arguments: Option<Value>) -> String {

@@ -340,9 +340,11 @@ fn blocks_that_nobody_knows_are_counted_and_never_looked_into() {
             {"type": "x".repeat(100)},
         ]},
     ]})));
-    assert_eq!(asked.messages, [said(Role::Assistant, "a"), result("t", "b")]);
-    let want = json!({"brand_new": 1, "container_upload": 1, "mcp_tool_use": 2, "other": 1,
-        "server_tool_use": 1, "web_search_tool_result": 1});
+    let file = Message { media_dropped: 1, ..said(Role::User, "[file omitted]") };
+    assert_eq!(asked.messages, [said(Role::Assistant, "a"), result("t", "b"), file]);
+    let long = "x".repeat(64);
+    let want = json!({"brand_new": 1, "mcp_tool_use": 2, "server_tool_use": 1,
+        "web_search_tool_result": 1, long: 1});
     assert_eq!(json!(asked.skipped), want);
 }
 
