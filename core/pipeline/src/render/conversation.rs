@@ -190,7 +190,7 @@ fn tool_call(forms: Forms, call: &ToolCall, guard: &Guard<'_>) -> Value {
 fn call_id(forms: Forms, id: &str, name: Option<&str>) -> String {
     let nine = |id: &str| id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let digest = || blake3::hash(id.as_bytes());
-    match name {
+    match name.filter(|name| !name.is_empty()) {
         _ if forms.nine_letter_ids && !nine(id) => digest().to_hex()[..9].to_owned(),
         Some(name) if forms.function_ids && !of_function(id) => {
             let [first, second, ..] = *digest().as_bytes();

@@ -10,7 +10,13 @@ use super::{Evidence, Says, Scene, SceneError, SceneRule, Verdict, When};
 use crate::turn::Purpose;
 
 /// What comes with Rollgate, one file an agent.
-pub(super) const SHIPPED: [&str; 0] = [];
+pub(super) const SHIPPED: &[&str] = &[
+    include_str!("shipped/claude-code.toml"),
+    include_str!("shipped/codex.toml"),
+    include_str!("shipped/opencode.toml"),
+    include_str!("shipped/pi.toml"),
+    include_str!("shipped/qwen-code.toml"),
+];
 
 /// The scene rules of a session. Cheap to clone.
 #[derive(Clone, Debug, Default)]

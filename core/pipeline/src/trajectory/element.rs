@@ -1,7 +1,7 @@
 //! Elements: what matching walks over, and which differences between two messages do not count.
 //!
 //! Ignored always: outer white space, CRLF, empty messages, consecutive assistant messages split or
-//! joined, reasoning present or absent, tool-call ids (a result counts by the position of its
+//! joined (unless text follows calls: no single message can hold that order), reasoning present or absent, tool-call ids (a result counts by the position of its
 //! call), key order, spacing and number spelling of tool arguments. That is the loose digest. The
 //! strict one is of what a template could see: texts as they are, reasoning, names and argument
 //! texts of calls; never ids.

@@ -73,7 +73,8 @@ fn instructions(
                 let mut text = Text::default();
                 let kind = reader.kind(&place, block)?;
                 reader.block(&place, &kind, block, &mut text)?;
-                if !whole.is_empty() && !text.is_empty() {
+                let begun = !whole.is_empty() && !whole.text.ends_with('\n');
+                if begun && !text.is_empty() {
                     whole.push("\n");
                 }
                 whole.push(&text.text);
