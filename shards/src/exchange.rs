@@ -162,6 +162,9 @@ impl Course<'_> {
         counters.turns_resumed.add(passage.resumptions.into());
         counters.counted.add(passage.counted.into());
         counters.cancelled.add(passage.cancelled.into());
+        if let Some(scene) = passage.recorded {
+            counters.turn(scene);
+        }
     }
 
     fn step<T>(

@@ -105,6 +105,8 @@ pub struct Passage {
     pub counted: bool,
     /// It was cancelled, since its session is being closed.
     pub cancelled: bool,
+    /// The scene of the turn that was recorded of it.
+    pub recorded: Option<Scene>,
 }
 
 /// What becomes of a request's body.
@@ -358,7 +360,10 @@ impl Exchange {
                 self.fault = Some(fault.clone());
                 self.done()
             }
-            _ => self.fail(cx, fault),
+            _ => {
+                self.passage.recorded = None;
+                self.fail(cx, fault)
+            }
         }
     }
 

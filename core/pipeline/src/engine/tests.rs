@@ -295,7 +295,7 @@ fn weight_versions_must_cover_the_answer() {
 }
 
 #[test]
-fn what_is_no_single_answer_is_refused() {
+fn e03_what_is_no_single_answer_is_refused() {
     refuses(Vllm, &[("/choices", json!([]))], "no `choices`");
     let choice = json!({"token_ids": [], "finish_reason": "stop"});
     refuses(Vllm, &[("/choices", json!([choice, choice]))], "take `n` out");

@@ -98,10 +98,11 @@ impl Exchange {
             form: prepared.form,
         };
         let record = self.record(*prepared, generated, parsed, usage, cx);
-        let turn = record.turn;
+        let (turn, scene) = (record.turn, record.verdict.scene);
         let record = Record::Turn(Box::new(record));
         match cx.session.take_over(record) {
             Ok(frame) => {
+                self.passage.recorded = Some(scene);
                 let said = Cell::new(Said::Nothing);
                 self.stage = Stage::Record(Rc::new(Kept { turn, answer, said }));
                 Want::Durable(frame)

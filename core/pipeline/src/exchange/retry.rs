@@ -21,7 +21,7 @@ impl Exchange {
         if self.task == Task::Count {
             return self.count(cx, &body);
         }
-        let key = ticket::key(&self.lineage, &body);
+        let key = ticket::key(&self.lineage, self.dialect, &body);
         let now_ms = cx.now.mono_ms;
         if let Some(adoption) = cx.session.tickets.adopt(&key, now_ms) {
             let form = adoption.orphan().form;

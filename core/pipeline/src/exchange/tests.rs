@@ -18,6 +18,7 @@ mod ids;
 mod messages;
 mod options;
 mod parks;
+mod responses;
 mod retries;
 mod views;
 

@@ -8,6 +8,7 @@ use super::branches::Session;
 use super::{Sample, SampledSpan};
 use crate::planted::{self, Bug};
 use crate::record::TurnRecord;
+use crate::scene::Scene;
 use crate::turn::{Message, Role, ToolCall};
 
 /// Label of tokens whose weight version the engine did not report.
@@ -106,6 +107,7 @@ fn counts(
             "trained_elsewhere_tokens",
             sum(&|at, turn| if elsewhere(at) { turn.ids.len() as u64 } else { 0 }),
         ),
+        ("unknown_turns", sum(&|_, turn| u64::from(turn.verdict.scene == Scene::Unknown))),
         ("undelivered_turns", sum(&|at, _| u64::from(session.undelivered(at)))),
     ];
     counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()

@@ -325,3 +325,28 @@ fn unmet_choices_of_tools_are_remarked_and_not_enforced() {
         assert_eq!(play.turns()[0].reply.remarks, want, "{choice} {sampled}");
     }
 }
+
+#[test]
+fn a_compaction_has_a_path_and_a_scene_of_its_own() {
+    let mut play = Play::new(SessionOptions::default());
+    let body = question(Dialect::Responses, "q", json!({"stream": true}));
+    play.path = "/v1/responses".into();
+    let (mut turn, want) = play.begin(&body);
+    assert!(matches!(want, Want::Engine(_)));
+    play.gone(&mut turn);
+    play.path = "/v1/responses/compact".into();
+    let (mut exchange, want) = play.begin(&body);
+    assert!(matches!(want, Want::Engine(_)), "the same body at another path is no retry: {want:?}");
+    let reply = play.engine_reply("the summary<|im_end|>");
+    let want = play.reply(&mut exchange, &reply);
+    let (answer, _) = play.drive(&mut exchange, want);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("application/json"), "it has no stream: {head}");
+    let body: Value = serde_json::from_str(body).unwrap();
+    assert_eq!(body["object"], "response.compaction");
+    let last = body["output"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(last["type"], "compaction", "{body}");
+    assert!(!body.to_string().contains("the summary"), "it is opaque: {body}");
+    let verdict = &play.turns()[0].verdict;
+    assert_eq!((verdict.scene, verdict.rule.as_str()), (Scene::Compaction, "entry-url"));
+}

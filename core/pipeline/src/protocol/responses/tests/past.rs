@@ -35,6 +35,8 @@ fn b13_references_are_resolved() {
         {"type": "function_call_output", "call_id": "c1", "output": "ok"},
     ]);
     assert_eq!(read(input, &past).messages[1], assistant(&whole()));
+    let bare = json!([user("q"), {"id": format!("msg_{X}")}]);
+    assert_eq!(read(bare, &past).messages[1], Message::text(Role::Assistant, "text"));
     for id in ["fc_1".to_owned(), format!("msg_{Y}"), format!("fc_{X}_2"), String::new()] {
         let input = json!([user("q"), refer(id)]);
         let fault = try_read(&json!({"model": "m", "input": input}), &past).unwrap_err();

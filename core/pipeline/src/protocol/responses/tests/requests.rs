@@ -139,6 +139,15 @@ fn b04_reasoning_text_and_calls_are_one_turn() {
     // Reasoning that follows a call begins another turn.
     let twice = [turn("a"), turn("b")].map(|turn| turn.as_array().unwrap().clone()).concat();
     assert_eq!(messages(twice.into()), [want("a"), want("b")]);
+    // So does text, which no message holds behind its calls.
+    let behind = json!([
+        {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
+        {"type": "message", "role": "assistant", "content": "T"},
+        {"type": "function_call", "call_id": "b", "name": "f", "arguments": "{}"},
+    ]);
+    let calls = [call("a", "f", "{}"), call("b", "f", "{}")];
+    let want = [assistant(None, "", &calls[..1]), assistant(None, "T", &calls[1..])];
+    assert_eq!(messages(behind), want);
     // A summary counts where there is no whole text.
     let summary = json!([
         {"type": "reasoning", "summary": [{"type": "summary_text", "text": "S"}]},
@@ -216,10 +225,8 @@ fn b12_agent_messages_are_text_and_unknown_items_are_refused() {
     check_bad(&json!({"model": "m", "input": [{"content": "x"}]}), "input[0].type");
     check_bad(&json!({"model": "m", "input": [{"role": "wizard"}]}), "input[0].role");
     check_bad(&json!({"model": "m", "input": [{"type": "function_call"}]}), "input[0].name");
-    check_bad(
-        &json!({"model": "m", "input": [{"type": "function_call_output"}]}),
-        "input[0].call_id",
-    );
+    let call = json!([{"type": "function_call", "name": "f"}]);
+    check_bad(&json!({"model": "m", "input": call}), "input[0].call_id");
     check_bad(&json!({"model": "m", "input": [7]}), "input[0]");
 }
 
@@ -230,6 +237,8 @@ fn what_only_a_provider_can_run_is_left_out_and_counted() {
         {"type": "web_search_call", "id": "ws_1", "status": "completed",
          "action": {"type": "search", "query": "x"}},
         {"type": "mcp_list_tools", "server_label": "s", "tools": [{"name": "t"}]},
+        {"type": "tool_search_call", "execution": "server", "arguments": {"paths": ["n"]}},
+        {"type": "tool_search_output", "execution": "server", "tools": []},
         {"type": "computer_call_output", "call_id": "c",
          "output": {"type": "computer_screenshot", "image_url": "data:,"}},
         {"type": "shell_call_output", "call_id": "c",
@@ -243,6 +252,8 @@ fn what_only_a_provider_can_run_is_left_out_and_counted() {
         ("hologram", 1),
         ("mcp_list_tools", 1),
         ("shell_call_output", 1),
+        ("tool_search_call", 1),
+        ("tool_search_output", 1),
         ("web_search_call", 2),
     ];
     assert_eq!(asked.skipped, skipped.map(|(kind, count)| (kind.to_owned(), count)).into());

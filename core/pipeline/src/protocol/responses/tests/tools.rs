@@ -199,6 +199,7 @@ fn a_search_shows_what_it_finds_in_its_result() {
     let want =
         r#"[{"type":"function","function":{"name":"n__f","description":"F.","parameters":{}}}]"#;
     assert_eq!(asked.messages[2].content, want);
+    assert_eq!(Value::from(asked.loaded_tools.clone()).to_string(), want);
     assert_eq!(sent(&asked, "n__f", "{}")["namespace"], "n");
     // A search that the provider runs is none here, so nothing may hide behind it.
     let asked = with_tools(json!([deferred, {"type": "tool_search"}]));
