@@ -3,17 +3,27 @@
 //! Instructions reach agents by file, never by a long argument. Every agent has a HOME of its own
 //! and finds its model through a base URL and a key in its environment.
 
+mod claude_code;
+mod codex;
 mod command;
 mod mini_swe_agent;
+mod opencode;
 mod outcome;
 mod package;
+mod pi;
+mod qwen_code;
 mod scripted;
 
 use std::time::Duration;
 
+pub use claude_code::ClaudeCode;
+pub use codex::Codex;
 pub use command::CommandLine;
 pub use mini_swe_agent::MiniSweAgent;
+pub use opencode::OpenCode;
 pub use package::{Package, Source};
+pub use pi::Pi;
+pub use qwen_code::QwenCode;
 pub use scripted::Scripted;
 
 /// Most bytes that are read of a [`Launch::result_file`].
@@ -145,7 +155,16 @@ pub trait Harness: Send + Sync {
 }
 
 /// Names of all harnesses.
-pub const NAMES: [&str; 3] = [scripted::NAME, command::NAME, mini_swe_agent::NAME];
+pub const NAMES: [&str; 8] = [
+    scripted::NAME,
+    command::NAME,
+    claude_code::NAME,
+    codex::NAME,
+    mini_swe_agent::NAME,
+    opencode::NAME,
+    pi::NAME,
+    qwen_code::NAME,
+];
 
 /// The harness of this name; the error lists the names there are.
 pub fn by_name(name: &str) -> Result<Box<dyn Harness>, HarnessError> {
@@ -153,6 +172,11 @@ pub fn by_name(name: &str) -> Result<Box<dyn Harness>, HarnessError> {
         scripted::NAME => Ok(Box::new(Scripted)),
         command::NAME => Ok(Box::new(CommandLine)),
         mini_swe_agent::NAME => Ok(Box::new(MiniSweAgent)),
+        claude_code::NAME => Ok(Box::new(ClaudeCode)),
+        codex::NAME => Ok(Box::new(Codex)),
+        opencode::NAME => Ok(Box::new(OpenCode)),
+        pi::NAME => Ok(Box::new(Pi)),
+        qwen_code::NAME => Ok(Box::new(QwenCode)),
         _ => Err(HarnessError::Wrong(unknown(name))),
     }
 }
@@ -213,11 +237,12 @@ mod tests {
         assert_eq!(
             error("mini-swe"),
             "there is no agent called `mini-swe`; did you mean `mini-swe-agent`? \
-             Agents: scripted, command, mini-swe-agent"
+             Agents: scripted, command, claude-code, codex, mini-swe-agent, opencode, pi, qwen-code"
         );
         assert_eq!(
             error("zzz"),
-            "there is no agent called `zzz`. Agents: scripted, command, mini-swe-agent"
+            "there is no agent called `zzz`. \
+             Agents: scripted, command, claude-code, codex, mini-swe-agent, opencode, pi, qwen-code"
         );
     }
 }

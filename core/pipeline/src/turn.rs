@@ -188,8 +188,22 @@ pub struct WireTool {
     pub namespace: Option<String>,
     /// Its name there.
     pub name: String,
-    /// Whether its input is free text and no JSON object.
-    pub custom: bool,
+    /// What a call of it looks like.
+    pub form: WireForm,
+}
+
+/// What a call of a tool looks like on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WireForm {
+    /// A function call: a JSON object of arguments.
+    #[default]
+    Function,
+    /// A custom tool's call: free text.
+    Custom,
+    /// A search for tools that the agent makes.
+    ToolSearch,
+    /// A command for the agent's own shell.
+    LocalShell,
 }
 
 /// Wire forms by canonical name; plain functions are not in it.
@@ -214,6 +228,9 @@ pub struct Asked {
     pub messages: Vec<Message>,
     /// The tools on offer; empty when `tool_choice` is `none`.
     pub tools: Vec<Tool>,
+    /// Tools that the model was told of in a result and that are not in the list. They may be
+    /// called; they are no part of what a tree hangs from.
+    pub loaded_tools: Vec<Tool>,
     /// Tools that go by another form on the wire.
     pub wire_tools: WireTools,
     /// Which tools may be called.
@@ -244,6 +261,7 @@ impl Asked {
             model,
             messages,
             tools: Vec::new(),
+            loaded_tools: Vec::new(),
             wire_tools: WireTools::new(),
             tool_choice: ToolChoice::default(),
             parallel_tool_calls: None,

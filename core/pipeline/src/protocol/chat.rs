@@ -11,8 +11,9 @@ mod sampling;
 
 pub(super) use answer::reply;
 pub(super) use error::{error, error_event};
-pub(super) use events::events;
-pub(super) use request::read;
+pub(super) use events::{events, pieces};
+pub(super) use request::{exact_values, read, whole};
+pub(super) use sampling::within;
 
 #[cfg(test)]
 mod tests;

@@ -1,21 +1,26 @@
 //! OpenAI Responses.
+//!
+//! Input items are folded into messages: what the model said in one turn (reasoning, message, calls)
+//! is one assistant message. Tools of every kind become functions under flat names; calls go back in
+//! the form in which their tool was declared. Ids and opaque texts that answers carry name their
+//! exchange, and are taken up when they come back.
 
-use super::{Past, ReplyMeta, StreamMeta};
-use crate::fault::{Fault, FaultKind};
-use crate::turn::{Asked, Reply};
+mod answer;
+mod compaction;
+mod content;
+mod conversation;
+mod error;
+mod events;
+mod ids;
+mod items;
+mod request;
+mod tools;
 
-pub(super) fn read(_body: &[u8], _past: &dyn Past) -> Result<Asked, Fault> {
-    Err(Fault::new(FaultKind::UnknownPath, "Responses are not served yet"))
-}
+pub(super) use answer::reply;
+pub(super) use error::error_event;
+pub(super) use events::events;
+pub(super) use request::read;
+pub use request::read_compact;
 
-pub(super) fn reply(_reply: &Reply, _meta: &ReplyMeta) -> Vec<u8> {
-    Vec::new()
-}
-
-pub(super) fn events(_reply: &Reply, _meta: &ReplyMeta) -> Vec<u8> {
-    Vec::new()
-}
-
-pub(super) fn error_event(fault: &Fault, _meta: &StreamMeta) -> Vec<u8> {
-    super::chat::error_event(fault)
-}
+#[cfg(test)]
+mod tests;

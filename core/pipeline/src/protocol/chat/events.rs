@@ -131,7 +131,7 @@ impl Stream<'_> {
 
 /// The text in pieces of at most [`DELTA_BYTES`], cut between characters; at least one, so that an
 /// empty text stays visible.
-fn pieces(text: &str) -> impl Iterator<Item = &str> {
+pub(in crate::protocol) fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
         let text = rest?;

@@ -164,7 +164,9 @@ fn named(function: &Value) -> bool {
 }
 
 /// Values that become prompt text: their integers are exact.
-fn exact_values<'de, D: Deserializer<'de>>(json: D) -> Result<Option<Vec<Value>>, D::Error> {
+pub(in crate::protocol) fn exact_values<'de, D: Deserializer<'de>>(
+    json: D,
+) -> Result<Option<Vec<Value>>, D::Error> {
     let Some(raw) = Option::<Vec<Box<RawValue>>>::deserialize(json)? else { return Ok(None) };
     let read = |raw: &RawValue| {
         exact::read(raw.get()).ok_or_else(|| serde::de::Error::custom("a value nested too deep"))
@@ -173,7 +175,9 @@ fn exact_values<'de, D: Deserializer<'de>>(json: D) -> Result<Option<Vec<Value>>
 }
 
 /// A count. Agents that compute it write `4096.0`.
-fn whole<'de, D: Deserializer<'de>>(json: D) -> Result<Option<u64>, D::Error> {
+pub(in crate::protocol) fn whole<'de, D: Deserializer<'de>>(
+    json: D,
+) -> Result<Option<u64>, D::Error> {
     let Some(number) = Option::<serde_json::Number>::deserialize(json)? else { return Ok(None) };
     let rounded = || number.as_f64().filter(|value| value.fract() == 0.0 && *value >= 0.0);
     let count = number.as_u64().or_else(|| rounded().map(|value| value as u64));

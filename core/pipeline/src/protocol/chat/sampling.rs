@@ -37,7 +37,13 @@ pub(super) fn sampling(raw: &mut RawRequest) -> Result<Sampling, Fault> {
     })
 }
 
-fn within(name: &str, value: Option<f64>, least: f64, most: f64) -> Result<(), Fault> {
+/// Refuses a value that is not within these bounds.
+pub(in crate::protocol) fn within(
+    name: &str,
+    value: Option<f64>,
+    least: f64,
+    most: f64,
+) -> Result<(), Fault> {
     if value.is_none_or(|value| (least..=most).contains(&value)) {
         return Ok(());
     }

@@ -1,0 +1,327 @@
+//! Tools on offer, under flat names, and the way back to the names and forms of the wire.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::{Map, Value, json};
+
+use super::request::bad;
+use crate::fault::Fault;
+use crate::turn::{Tool, ToolChoice, WireForm, WireTool, WireTools};
+
+/// Canonical name of the search for tools that an agent makes.
+const TOOL_SEARCH: &str = "tool_search";
+/// Canonical name of the agent's own shell.
+pub(super) const LOCAL_SHELL: &str = "local_shell";
+
+/// The tools of a request.
+#[derive(Default)]
+pub(super) struct Tools {
+    /// What the model is shown, in the order in which it was sent.
+    pub offered: Vec<Tool>,
+    /// What goes by another form on the wire.
+    pub wire: WireTools,
+    /// Types of tools that only their provider can run.
+    pub hosted: Vec<String>,
+    /// What searches found, by the index of their result.
+    pub found: BTreeMap<usize, Vec<Tool>>,
+    /// Flat names by namespace and name.
+    names: HashMap<(Option<String>, String), String>,
+    taken: HashSet<String>,
+    /// Whether the agent can look for tools that are not shown.
+    searchable: bool,
+}
+
+/// A list of tools and its place in the request.
+pub(super) struct ToolList {
+    pub place: String,
+    pub tools: Vec<Value>,
+    /// Index of the item by which they were found: the model reads of them in the search's result.
+    pub found_by: Option<usize>,
+}
+
+impl Tools {
+    /// Plain functions keep their names, whatever comes before them.
+    pub(super) fn read(lists: Vec<ToolList>) -> Result<Self, Fault> {
+        let mut tools = Self::default();
+        for tool in lists.iter().flat_map(|list| &list.tools) {
+            match text(tool, "type") {
+                "function" => {
+                    tools.taken.insert(text(function_of(tool), "name").to_owned());
+                }
+                TOOL_SEARCH => tools.searchable |= text(tool, "execution") == "client",
+                _ => {}
+            }
+        }
+        for ToolList { place, tools: list, found_by } in lists {
+            for (index, tool) in list.into_iter().enumerate() {
+                tools.add(&format!("{place}[{index}]"), tool, found_by)?;
+            }
+        }
+        Ok(tools)
+    }
+
+    fn add(&mut self, place: &str, tool: Value, found_by: Option<usize>) -> Result<(), Fault> {
+        let kind = text(&tool, "type").to_owned();
+        match kind.as_str() {
+            "function" | "custom" => self.declare(place, None, tool, found_by),
+            "namespace" => self.add_namespace(place, tool, found_by),
+            TOOL_SEARCH if text(&tool, "execution") == "client" => {
+                let function = search_function(tool);
+                self.special(TOOL_SEARCH, WireForm::ToolSearch, function, found_by);
+                Ok(())
+            }
+            LOCAL_SHELL => {
+                self.special(LOCAL_SHELL, WireForm::LocalShell, shell_function(), found_by);
+                Ok(())
+            }
+            "" => Err(bad(format!("{place}.type"), "a tool needs a type")),
+            _ => {
+                self.hosted.push(kind);
+                Ok(())
+            }
+        }
+    }
+
+    fn add_namespace(
+        &mut self,
+        place: &str,
+        mut tool: Value,
+        found_by: Option<usize>,
+    ) -> Result<(), Fault> {
+        let namespace = text(&tool, "name").to_owned();
+        if namespace.is_empty() {
+            return Err(bad(format!("{place}.name"), "a namespace needs a name"));
+        }
+        let about = text(&tool, "description").to_owned();
+        let nested = tool.get_mut("tools").and_then(Value::as_array_mut).map(std::mem::take);
+        for (index, mut nested) in nested.unwrap_or_default().into_iter().enumerate() {
+            let place = format!("{place}.tools[{index}]");
+            match text(&nested, "type") {
+                "function" | "custom" => {
+                    // What is said of all of them stands once, where the first of them is read.
+                    if index == 0 && !about.is_empty() {
+                        put_before(&about, &mut nested);
+                    }
+                    self.declare(&place, Some(&namespace), nested, found_by)?;
+                }
+                "" => return Err(bad(format!("{place}.type"), "a tool needs a type")),
+                other => self.hosted.push(other.to_owned()),
+            }
+        }
+        Ok(())
+    }
+
+    /// A function or custom tool. One that was declared before is the same one again.
+    fn declare(
+        &mut self,
+        place: &str,
+        namespace: Option<&str>,
+        tool: Value,
+        found_by: Option<usize>,
+    ) -> Result<(), Fault> {
+        let custom = text(&tool, "type") == "custom";
+        let name = text(function_of(&tool), "name").to_owned();
+        if name.is_empty() {
+            let why = "a tool needs a name, a text that is not empty";
+            return Err(bad(format!("{place}.name"), why));
+        }
+        let key = (namespace.map(str::to_owned), name.clone());
+        let known = self.names.get(&key).cloned();
+        let again = known.is_some();
+        let flat = known.unwrap_or_else(|| match (namespace, custom) {
+            (None, false) => name.clone(),
+            _ => self.free(joined(namespace, &name)),
+        });
+        let deferred = tool.get("defer_loading") == Some(&Value::Bool(true)) && self.searchable;
+        let list = match found_by {
+            Some(index) => Some(self.found.entry(index).or_default()),
+            None if again || deferred => None,
+            None => Some(&mut self.offered),
+        };
+        if let Some(list) = list {
+            list.push(match custom {
+                true => custom_function(&flat, &tool),
+                false => plain_function(&flat, tool),
+            });
+        }
+        if again {
+            return Ok(());
+        }
+        if custom || namespace.is_some() {
+            let form = if custom { WireForm::Custom } else { WireForm::Function };
+            let wire = WireTool { namespace: key.0.clone(), name, form };
+            self.wire.insert(flat.clone(), wire);
+        }
+        self.names.insert(key, flat);
+        Ok(())
+    }
+
+    /// A tool that has a form of its own on the wire.
+    fn special(
+        &mut self,
+        name: &str,
+        form: WireForm,
+        mut function: Map<String, Value>,
+        found_by: Option<usize>,
+    ) {
+        let key = (None, name.to_owned());
+        if self.names.contains_key(&key) {
+            return;
+        }
+        let flat = self.free(name.to_owned());
+        function.insert("name".to_owned(), flat.clone().into());
+        self.wire.insert(flat.clone(), WireTool { namespace: None, name: name.to_owned(), form });
+        self.names.insert(key, flat);
+        if found_by.is_none() {
+            self.offered.push(json!({"type": "function", "function": function}));
+        }
+    }
+
+    /// The name, or one like it that no other tool has.
+    fn free(&mut self, name: String) -> String {
+        let mut flat = name.clone();
+        let mut number = 2;
+        while self.taken.contains(&flat) {
+            flat = format!("{name}_{number}");
+            number += 1;
+        }
+        self.taken.insert(flat.clone());
+        flat
+    }
+
+    /// The flat name of a call; of a tool that is not declared any more, the one that it would have.
+    pub(super) fn flat(&self, namespace: Option<&str>, name: &str) -> String {
+        self.declared(namespace, name).unwrap_or_else(|| joined(namespace, name))
+    }
+
+    fn declared(&self, namespace: Option<&str>, name: &str) -> Option<String> {
+        self.names.get(&(namespace.map(str::to_owned), name.to_owned())).cloned()
+    }
+
+    /// Which tools may be called.
+    pub(super) fn choice(&self, choice: Option<&Value>) -> Result<ToolChoice, Fault> {
+        let Some(choice) = choice else { return Ok(ToolChoice::Auto) };
+        let named = |namespace, name: &str| match self.declared(namespace, name) {
+            Some(flat) => Ok(ToolChoice::Named(flat)),
+            None => Err(bad("tool_choice", "it names a tool that is not among `tools`")),
+        };
+        let word = match (choice, text(choice, "type")) {
+            (_, "function" | "custom") => {
+                let namespace = Some(text(choice, "namespace")).filter(|name| !name.is_empty());
+                return named(namespace, text(function_of(choice), "name"));
+            }
+            (_, kind @ (TOOL_SEARCH | LOCAL_SHELL)) => return named(None, kind),
+            // The list of tools that it has binds nothing: the prompt shows them all.
+            (_, "allowed_tools") => text(choice, "mode"),
+            (Value::Object(_), _) => {
+                let why = "a hosted tool cannot be asked for: none is run here";
+                return Err(bad("tool_choice", why));
+            }
+            (choice, _) => choice.as_str().unwrap_or_default(),
+        };
+        match word {
+            "auto" => Ok(ToolChoice::Auto),
+            "none" => Ok(ToolChoice::None),
+            "required" => Ok(ToolChoice::Required),
+            _ => {
+                Err(bad("tool_choice", "it is none of `auto`, `none`, `required` and a named tool"))
+            }
+        }
+    }
+}
+
+/// A member's text; empty where there is none.
+fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+    object.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Where name and description are: some agents nest them as Chat does.
+fn function_of(tool: &Value) -> &Value {
+    tool.get("function").filter(|function| function.is_object()).unwrap_or(tool)
+}
+
+fn joined(namespace: Option<&str>, name: &str) -> String {
+    match namespace {
+        None => name.to_owned(),
+        Some(namespace) if namespace.ends_with('_') => format!("{namespace}{name}"),
+        Some(namespace) => format!("{namespace}__{name}"),
+    }
+}
+
+fn put_before(about: &str, tool: &mut Value) {
+    let own = text(tool, "description");
+    let both = if own.is_empty() { about.to_owned() } else { format!("{about}\n\n{own}") };
+    tool["description"] = both.into();
+}
+
+/// Name, description and parameters in the order in which they were sent.
+fn plain_function(flat: &str, tool: Value) -> Value {
+    let Value::Object(mut tool) = tool else { return tool };
+    let members = match tool.remove("function") {
+        Some(Value::Object(function)) => function,
+        _ => tool,
+    };
+    let mut function = Map::new();
+    for (key, value) in members {
+        match key.as_str() {
+            "name" => _ = function.insert(key, flat.into()),
+            "description" | "parameters" if !value.is_null() => _ = function.insert(key, value),
+            _ => {}
+        }
+    }
+    json!({"type": "function", "function": function})
+}
+
+/// A custom tool as a function of one text.
+fn custom_function(flat: &str, tool: &Value) -> Value {
+    let mut about = text(tool, "description").to_owned();
+    let format = &tool["format"];
+    let input = match text(format, "type") {
+        "grammar" => {
+            if !about.is_empty() {
+                about.push_str("\n\n");
+            }
+            let (syntax, definition) = (text(format, "syntax"), text(format, "definition"));
+            about.push_str(&format!("The input must fit this {syntax} grammar:\n{definition}"));
+            "The input, free text that fits the grammar"
+        }
+        _ => "The input, free text",
+    };
+    json!({"type": "function", "function": {
+        "name": flat,
+        "description": about,
+        "parameters": {
+            "type": "object",
+            "properties": {"input": {"type": "string", "description": input}},
+            "required": ["input"],
+        },
+    }})
+}
+
+fn search_function(tool: Value) -> Map<String, Value> {
+    let mut function = Map::from_iter([("name".to_owned(), Value::Null)]);
+    for key in ["description", "parameters"] {
+        match tool.get(key) {
+            None | Some(Value::Null) => {}
+            Some(value) => _ = function.insert(key.to_owned(), value.clone()),
+        }
+    }
+    function
+}
+
+fn shell_function() -> Map<String, Value> {
+    let parameters = json!({
+        "type": "object",
+        "properties": {
+            "command": {"type": "array", "items": {"type": "string"}},
+            "working_directory": {"type": "string"},
+            "timeout_ms": {"type": "integer"},
+        },
+        "required": ["command"],
+    });
+    Map::from_iter([
+        ("name".to_owned(), Value::Null),
+        ("description".to_owned(), "Runs a command and returns its output".into()),
+        ("parameters".to_owned(), parameters),
+    ])
+}
