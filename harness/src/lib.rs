@@ -4,7 +4,9 @@
 //! and finds its model through a base URL and a key in its environment.
 
 mod command;
+mod hermes;
 mod mini_swe_agent;
+mod openclaw;
 mod outcome;
 mod package;
 mod scripted;
@@ -12,7 +14,9 @@ mod scripted;
 use std::time::Duration;
 
 pub use command::CommandLine;
+pub use hermes::Hermes;
 pub use mini_swe_agent::MiniSweAgent;
+pub use openclaw::OpenClaw;
 pub use package::{Package, Source};
 pub use scripted::Scripted;
 
@@ -145,7 +149,8 @@ pub trait Harness: Send + Sync {
 }
 
 /// Names of all harnesses.
-pub const NAMES: [&str; 3] = [scripted::NAME, command::NAME, mini_swe_agent::NAME];
+pub const NAMES: [&str; 5] =
+    [scripted::NAME, command::NAME, mini_swe_agent::NAME, hermes::NAME, openclaw::NAME];
 
 /// The harness of this name; the error lists the names there are.
 pub fn by_name(name: &str) -> Result<Box<dyn Harness>, HarnessError> {
@@ -153,6 +158,8 @@ pub fn by_name(name: &str) -> Result<Box<dyn Harness>, HarnessError> {
         scripted::NAME => Ok(Box::new(Scripted)),
         command::NAME => Ok(Box::new(CommandLine)),
         mini_swe_agent::NAME => Ok(Box::new(MiniSweAgent)),
+        hermes::NAME => Ok(Box::new(Hermes)),
+        openclaw::NAME => Ok(Box::new(OpenClaw)),
         _ => Err(HarnessError::Wrong(unknown(name))),
     }
 }
@@ -213,11 +220,11 @@ mod tests {
         assert_eq!(
             error("mini-swe"),
             "there is no agent called `mini-swe`; did you mean `mini-swe-agent`? \
-             Agents: scripted, command, mini-swe-agent"
+             Agents: scripted, command, mini-swe-agent, hermes, openclaw"
         );
         assert_eq!(
             error("zzz"),
-            "there is no agent called `zzz`. Agents: scripted, command, mini-swe-agent"
+            "there is no agent called `zzz`. Agents: scripted, command, mini-swe-agent, hermes, openclaw"
         );
     }
 }

@@ -9,7 +9,8 @@ use super::facts::Facts;
 use super::{Evidence, Says, Scene, SceneError, SceneRule, Verdict, When};
 
 /// What comes with Rollgate, one file an agent.
-pub(super) const SHIPPED: [&str; 0] = [];
+pub(super) const SHIPPED: &[&str] =
+    &[include_str!("shipped/hermes.toml"), include_str!("shipped/openclaw.toml")];
 
 /// The scene rules of a session. Cheap to clone.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,8 @@
 //! Rules: which of them decides, by what evidence, and what is wrong with them.
 
 mod conditions;
+mod hermes;
+mod openclaw;
 mod order;
 mod shipped;
 
