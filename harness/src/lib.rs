@@ -3,21 +3,31 @@
 //! Instructions reach agents by file, never by a long argument. Every agent has a HOME of its own
 //! and finds its model through a base URL and a key in its environment.
 
+mod claude_code;
+mod codex;
 mod command;
 mod hermes;
 mod mini_swe_agent;
 mod openclaw;
+mod opencode;
 mod outcome;
 mod package;
+mod pi;
+mod qwen_code;
 mod scripted;
 
 use std::time::Duration;
 
+pub use claude_code::ClaudeCode;
+pub use codex::Codex;
 pub use command::CommandLine;
 pub use hermes::Hermes;
 pub use mini_swe_agent::MiniSweAgent;
 pub use openclaw::OpenClaw;
+pub use opencode::OpenCode;
 pub use package::{Package, Source};
+pub use pi::Pi;
+pub use qwen_code::QwenCode;
 pub use scripted::Scripted;
 
 /// Most bytes that are read of a [`Launch::result_file`].
@@ -149,8 +159,18 @@ pub trait Harness: Send + Sync {
 }
 
 /// Names of all harnesses.
-pub const NAMES: [&str; 5] =
-    [scripted::NAME, command::NAME, mini_swe_agent::NAME, hermes::NAME, openclaw::NAME];
+pub const NAMES: [&str; 10] = [
+    scripted::NAME,
+    command::NAME,
+    claude_code::NAME,
+    codex::NAME,
+    hermes::NAME,
+    mini_swe_agent::NAME,
+    openclaw::NAME,
+    opencode::NAME,
+    pi::NAME,
+    qwen_code::NAME,
+];
 
 /// The harness of this name; the error lists the names there are.
 pub fn by_name(name: &str) -> Result<Box<dyn Harness>, HarnessError> {
@@ -160,6 +180,11 @@ pub fn by_name(name: &str) -> Result<Box<dyn Harness>, HarnessError> {
         mini_swe_agent::NAME => Ok(Box::new(MiniSweAgent)),
         hermes::NAME => Ok(Box::new(Hermes)),
         openclaw::NAME => Ok(Box::new(OpenClaw)),
+        claude_code::NAME => Ok(Box::new(ClaudeCode)),
+        codex::NAME => Ok(Box::new(Codex)),
+        opencode::NAME => Ok(Box::new(OpenCode)),
+        pi::NAME => Ok(Box::new(Pi)),
+        qwen_code::NAME => Ok(Box::new(QwenCode)),
         _ => Err(HarnessError::Wrong(unknown(name))),
     }
 }
@@ -220,11 +245,14 @@ mod tests {
         assert_eq!(
             error("mini-swe"),
             "there is no agent called `mini-swe`; did you mean `mini-swe-agent`? \
-             Agents: scripted, command, mini-swe-agent, hermes, openclaw"
+             Agents: scripted, command, claude-code, codex, hermes, mini-swe-agent, openclaw, \
+             opencode, pi, qwen-code"
         );
         assert_eq!(
             error("zzz"),
-            "there is no agent called `zzz`. Agents: scripted, command, mini-swe-agent, hermes, openclaw"
+            "there is no agent called `zzz`. \
+             Agents: scripted, command, claude-code, codex, hermes, mini-swe-agent, openclaw, \
+             opencode, pi, qwen-code"
         );
     }
 }

@@ -3,13 +3,13 @@
 //! Its task goes in as a second configuration file, since `-t` would be a long argument. It exits
 //! with 0 even when it hit a limit; the truth stands in its trajectory, as `info.exit_status`.
 //!
-//! Arguments of the task: the path of the `mini` program first, if it is not on PATH, then options
-//! for it, for example `-c environment.timeout=120`.
+//! Arguments of the task: the path of the `mini` program first, if it is to be neither the bundle's nor
+//! the one on PATH, then options for it, for example `-c environment.timeout=120`.
 
 use serde::Deserialize;
 
 use crate::outcome::{env, home_file, home_path, said};
-use crate::{AgentOutcome, Ended, Harness, HarnessError, Job, Launch};
+use crate::{AgentOutcome, Ended, Harness, HarnessError, Job, Launch, Package, Source};
 
 pub(crate) const NAME: &str = "mini-swe-agent";
 
@@ -34,7 +34,7 @@ impl Harness for MiniSweAgent {
         let (task, trajectory) = (home_path(job, TASK_FILE), home_path(job, TRAJECTORY_FILE));
         let model = format!("openai/{}", job.model);
         let fixed = ["-c", "mini.yaml", "-c", &task, "-m", &model, "-y", "--exit-immediately"];
-        let argv = [program].into_iter().chain(fixed).chain(["-o", &trajectory]);
+        let argv = [program.as_str()].into_iter().chain(fixed).chain(["-o", &trajectory]);
         let argv = argv.chain(options.iter().map(String::as_str));
         let yaml = format!("run:\n  task: {}\n", yaml_text(&job.instruction));
         let settings = format!("{}/.config/mini-swe-agent", job.home.trim_end_matches('/'));
@@ -71,9 +71,17 @@ impl Harness for MiniSweAgent {
         }
     }
 
+    fn package(&self) -> Option<Package> {
+        Some(Package {
+            version: "2.4.6",
+            as_of: "2026-11-24",
+            source: Source::Pypi { package: "mini-swe-agent", script: "mini", with: &[] },
+        })
+    }
+
     fn version_argv(&self, job: &Job) -> Option<Vec<String>> {
         // The banner of any call is all it has.
-        Some(vec![program(job).0.to_owned(), "--help".to_owned()])
+        Some(vec![program(job).0, "--help".to_owned()])
     }
 }
 
@@ -115,10 +123,10 @@ impl Trajectory {
 }
 
 /// The program to run and the options of the task.
-fn program(job: &Job) -> (&str, &[String]) {
+fn program(job: &Job) -> (String, &[String]) {
     match job.args.split_first() {
-        Some((first, rest)) if !first.starts_with('-') => (first, rest),
-        _ => ("mini", &job.args),
+        Some((first, rest)) if !first.starts_with('-') => (first.clone(), rest),
+        _ => (job.program_or("mini"), &job.args),
     }
 }
 

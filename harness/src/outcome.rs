@@ -5,6 +5,9 @@ use crate::{AgentOutcome, Ended, FileToWrite, Job};
 /// Longest quotation of an agent's output in a reason, in characters.
 const QUOTE_CHARS: usize = 300;
 
+/// Most tokens of an answer, however large the context.
+const ANSWER_TOKENS: u32 = 32_000;
+
 /// Judges by time and exit code alone: 0 is done.
 pub(crate) fn by_exit_code(ended: &Ended) -> AgentOutcome {
     match ended.exit_code {
@@ -35,6 +38,12 @@ pub(crate) fn home_file(job: &Job, name: &str, contents: &str) -> FileToWrite {
 /// Path of a file of ours in the agent's HOME.
 pub(crate) fn home_path(job: &Job, name: &str) -> String {
     format!("{}/.rollgate/{name}", job.home.trim_end_matches('/'))
+}
+
+/// Most tokens of one answer that an agent should ask for: a quarter of the context, so that the
+/// rest holds the conversation.
+pub(crate) fn answer_tokens(job: &Job) -> u32 {
+    (job.max_context / 4).clamp(1, ANSWER_TOKENS)
 }
 
 /// Environment from literal names.

@@ -18,7 +18,8 @@ pub enum Source {
     Npm {
         /// Name of the package.
         package: &'static str,
-        /// What to start, relative to the bundle's `node_modules`.
+        /// What to start, relative to the bundle's `node_modules`. `{platform}` in it is npm's name of
+        /// the platform (`linux-x64`), `{target}` the toolchains' (`x86_64-unknown-linux-musl`).
         entry: &'static str,
         /// The Node to run it with, a version of npm's `node` package; `None`: the entry is a native
         /// program.

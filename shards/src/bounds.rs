@@ -13,6 +13,11 @@ pub(crate) const KEPT_BUFFER_BYTES: usize = 64 << 10;
 pub(crate) const READ_AHEAD_BYTES: usize = 64 << 10;
 /// How long a call is read on after its engine was told to give up on it.
 pub(crate) const GIVE_UP: Duration = Duration::from_secs(5);
+/// How long exchanges of a session that is being closed may still take.
+pub(crate) const CLOSE_GRACE: Duration = Duration::from_millis(300);
+/// How long a call is read on after its engine was told to give up on it, where its session is being
+/// closed.
+pub(crate) const CLOSE_GIVE_UP: Duration = Duration::from_millis(300);
 /// How long an engine has to take in that it should give up on a call.
 pub(crate) const TELL: Duration = Duration::from_secs(2);
 /// How often a waiting exchange may show a sign of life.
@@ -45,6 +50,10 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) const BACKLOG: i32 = 4_096;
 
 const _: () = assert!(READ_BYTES <= KEPT_BUFFER_BYTES, "a fresh buffer must be worth keeping");
+const _: () = assert!(
+    TICK.as_millis() + CLOSE_GRACE.as_millis() + CLOSE_GIVE_UP.as_millis() < 1_000,
+    "calls of a session that is closed are over within a second"
+);
 const _: () = assert!(
     TELL.as_millis() < GIVE_UP.as_millis(),
     "what a call had sampled must have time to come after its engine was told"

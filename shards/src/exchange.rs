@@ -160,6 +160,11 @@ impl Course<'_> {
         counters.answers_replayed.add(passage.replayed.into());
         counters.turns_parked.add(passage.parks.into());
         counters.turns_resumed.add(passage.resumptions.into());
+        counters.counted.add(passage.counted.into());
+        counters.cancelled.add(passage.cancelled.into());
+        if let Some(scene) = passage.recorded {
+            counters.turn(scene);
+        }
     }
 
     fn step<T>(

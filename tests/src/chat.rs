@@ -8,6 +8,17 @@ use crate::gate::Session;
 
 /// One HTTP call on a connection of its own: status and body. The key, if any, is a bearer token.
 pub fn send(method: &str, url: &str, key: Option<&str>, body: Option<&str>) -> (u16, String) {
+    let bearer = key.map(|key| ("authorization", format!("Bearer {key}")));
+    send_with(method, url, bearer.as_slice(), body)
+}
+
+/// The same with these headers.
+pub fn send_with(
+    method: &str,
+    url: &str,
+    headers: &[(&str, String)],
+    body: Option<&str>,
+) -> (u16, String) {
     let config = ureq::Agent::config_builder()
         .http_status_as_error(false)
         .timeout_global(Some(Duration::from_secs(300)))
@@ -15,8 +26,8 @@ pub fn send(method: &str, url: &str, key: Option<&str>, body: Option<&str>) -> (
     let agent = ureq::Agent::new_with_config(config);
     let mut request = ureq::http::Request::builder().method(method).uri(url);
     request = request.header("content-type", "application/json");
-    if let Some(key) = key {
-        request = request.header("authorization", format!("Bearer {key}"));
+    for (name, value) in headers {
+        request = request.header(*name, value);
     }
     let request = request.body(body.unwrap_or_default().to_owned()).expect("a well-formed request");
     let mut answer = agent.run(request).unwrap_or_else(|error| panic!("{method} {url}: {error}"));

@@ -71,6 +71,8 @@ pub struct Session {
     pub key: String,
     /// Base URL for OpenAI clients.
     pub openai: String,
+    /// Base URL for Anthropic's clients.
+    pub anthropic: String,
 }
 
 /// A running gateway.
@@ -119,6 +121,7 @@ impl Gate {
             id: text(&answer["session_id"]),
             key: text(&answer["key"]),
             openai: text(&answer["base_url"]["openai"]),
+            anthropic: text(&answer["base_url"]["anthropic"]),
         }
     }
 

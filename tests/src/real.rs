@@ -40,6 +40,11 @@ pub fn openai_python() -> Option<PathBuf> {
     required("ROLLGATE_TEST_OPENAI", "openai-3.57.0/bin/python")
 }
 
+/// A Python with Anthropic's SDK. `None`: leave the test out.
+pub fn anthropic_python() -> Option<PathBuf> {
+    required("ROLLGATE_TEST_ANTHROPIC", "anthropic-2.14.0/bin/python")
+}
+
 /// The `mini` program of mini-swe-agent. `None`: leave the test out.
 pub fn mini() -> Option<PathBuf> {
     required("ROLLGATE_TEST_MINI", "mini-swe-agent-2.4.6/bin/mini")

@@ -1,8 +1,12 @@
 //! What agents do to their own history, row by row: each sampled token is trained exactly once, in as
 //! many segments as expected. `ROLLGATE_CORPUS_TABLE` names a file for the table, and
-//! `ROLLGATE_CORPUS_ROWS` the rows to play where not all are wanted.
+//! `ROLLGATE_CORPUS_ROWS` the rows and `ROLLGATE_CORPUS_DIALECTS` the dialects to play where not all
+//! are wanted.
 
+use rollgate_tests::corpus::dialect::Dialect;
+use rollgate_tests::corpus::expected::LeftOut;
 use rollgate_tests::corpus::ledger::Ledger;
+use rollgate_tests::corpus::rows::Row;
 use rollgate_tests::corpus::vocabulary::Vocabulary;
 use rollgate_tests::corpus::{Way, expected, play, rows, table};
 use rollgate_tests::gate::{Gate, Settings};
@@ -25,13 +29,7 @@ fn every_sampled_token_is_trained_once_whatever_agents_do_to_their_history() {
         expected.keys().all(|id| ids.contains(&id.as_str())),
         "a row of the table is not played"
     );
-    let only = std::env::var("ROLLGATE_CORPUS_ROWS").ok();
-    let wanted = |id: &str| only.as_deref().is_none_or(|only| only.split(',').any(|o| o == id));
-    let tasks: Vec<_> = all
-        .into_iter()
-        .filter(|row| wanted(row.id))
-        .flat_map(|row| Way::ALL.map(|way| (row, way)))
-        .collect();
+    let tasks = tasks(all, &left_out);
 
     let directory = tempfile::tempdir().unwrap();
     let model = play::roomy_model(&program::demo_model(), directory.path());
@@ -63,4 +61,24 @@ fn every_sampled_token_is_trained_once_whatever_agents_do_to_their_history() {
     let problems = table::problems(&judged);
     let failed = judged.iter().filter(|one| !one.problems.is_empty()).count();
     assert!(problems.is_empty(), "{failed} of {} fail\n{problems}", judged.len());
+}
+
+/// Every row in every way that its dialects can say.
+fn tasks(rows: Vec<Row>, left_out: &[LeftOut]) -> Vec<(Row, Way)> {
+    let only = |variable: &str| std::env::var(variable).ok();
+    let (wanted, spoken) = (only("ROLLGATE_CORPUS_ROWS"), only("ROLLGATE_CORPUS_DIALECTS"));
+    let within = |only: &Option<String>, name: &str| {
+        only.as_deref().is_none_or(|only| only.split(',').any(|other| other == name))
+    };
+    for out in left_out {
+        assert!(rows.iter().any(|row| row.id == out.id), "{} is left out and is no row", out.id);
+    }
+    let dialects = Dialect::ALL.into_iter().filter(|dialect| within(&spoken, dialect.name()));
+    let mut tasks = Vec::new();
+    for dialect in dialects {
+        let said = |row: &&Row| !left_out.iter().any(|o| (&*o.id, o.dialect) == (row.id, dialect));
+        let rows = rows.iter().filter(said).filter(|row| within(&wanted, row.id));
+        tasks.extend(rows.flat_map(|row| Way::of(dialect).map(|way| (*row, way))));
+    }
+    tasks
 }

@@ -1,4 +1,4 @@
-//! Twenty sessions of twenty turns: a long system prompt, twelve tools, answers of some 300 ids that
+//! Twenty sessions of twenty turns in each dialect: a long system prompt, twelve tools, answers of some 300 ids that
 //! think and call. The agent drops the thinking or sends it back; all, a fifth or none of the answers
 //! are said in other tokens than the tokenizer makes of them. A gateway that renders each prompt anew
 //! and compares ids gets 400 samples of these sessions, or trains a twentieth of the tokens. Here
@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rollgate_tests::corpus::agent::{Agent, message, tool};
+use rollgate_tests::corpus::dialect::Dialect;
 use rollgate_tests::corpus::ledger::Ledger;
 use rollgate_tests::corpus::script::{Script, bash};
 use rollgate_tests::corpus::vocabulary::Vocabulary;
@@ -29,6 +30,8 @@ const PARAGRAPHS: usize = 12;
 /// One cell of the table.
 #[derive(Clone, Copy)]
 struct Cell {
+    /// What the agents speak. Every other session of a cell is streamed.
+    dialect: Dialect,
     /// The agent leaves the thinking out when it sends an answer back.
     drops: bool,
     /// One answer of so many is not canonical; 0: none.
@@ -37,14 +40,16 @@ struct Cell {
 
 impl Cell {
     fn all() -> Vec<Cell> {
-        [true, false]
-            .into_iter()
-            .flat_map(|drops| [1, 5, 0].map(|every| Cell { drops, every }))
-            .collect()
+        let of = |dialect| {
+            let replays = [true, false].into_iter();
+            replays.flat_map(move |drops| [1, 5, 0].map(|every| Cell { dialect, drops, every }))
+        };
+        Dialect::ALL.into_iter().flat_map(of).collect()
     }
 
     fn name(self) -> String {
-        format!("{}-{}", if self.drops { "dropped" } else { "replayed" }, self.every)
+        let thinking = if self.drops { "dropped" } else { "replayed" };
+        format!("{}-{thinking}-{}", self.dialect.name(), self.every)
     }
 
     fn script(self) -> Script {
@@ -99,8 +104,10 @@ fn system(session: &str) -> String {
 
 fn play(gate: &Gate, cell: Cell, number: usize) -> (String, String) {
     let session = gate.create(&json!({}));
-    let way = Way { stream: number % 2 == 1, faithful: false };
-    let wire = Wire { agents: gate.agents.clone(), key: session.key.clone(), stream: way.stream };
+    let Cell { dialect, .. } = cell;
+    let way = Way { dialect, stream: number % 2 == 1, faithful: false };
+    let (agents, key, stream) = (gate.agents.clone(), session.key.clone(), way.stream);
+    let wire = Wire { agents, key, dialect, stream, tells_scene: false };
     let words = format!("{} {number}", cell.name());
     let mut agent = Agent::new(way, cell.script(), wire, format!("session {words}"));
     agent.messages[0] = message("system", &system(&agent.session));
@@ -145,8 +152,9 @@ fn twenty_sessions_of_twenty_turns_give_twenty_samples_and_every_token() {
     });
     let words = Vocabulary::read(&program::demo_model().join("tokenizer.json"));
     let ledger = Ledger::read(&record, &words);
-    let mut table =
-        String::from("thinking  not canonical  sessions  samples  ids an answer  trained\n");
+    let mut table = String::from(
+        "dialect    thinking  not canonical  sessions  samples  ids an answer  trained\n",
+    );
     let mut problems = Vec::new();
     let played = played.into_inner().unwrap();
     for (at, cell) in cells.iter().enumerate() {
@@ -190,5 +198,6 @@ fn judge<'a>(
     let thinking = if cell.drops { "dropped" } else { "replayed" };
     let odd = ["none", "all", "", "", "", "a fifth"][cell.every];
     let share = trained as f64 * 100.0 / sampled.max(1) as f64;
-    format!("{thinking:8}  {odd:13}  {count:>8}  {made:>7}  {ids:>13}  {share:>6.1}%")
+    let dialect = cell.dialect.name();
+    format!("{dialect:9}  {thinking:8}  {odd:13}  {count:>8}  {made:>7}  {ids:>13}  {share:>6.1}%")
 }

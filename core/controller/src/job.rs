@@ -383,6 +383,7 @@ fn line(task: &Task, attempt: u32, report: Report, earlier: Vec<Reason>) -> Atte
         agent: report.agent,
         session_id: report.session_id,
         turns: report.turns,
+        scenes: report.scenes,
         sampled_tokens: report.sampled_tokens,
         earlier,
         started_at_ms: report.started_at_ms,

@@ -49,6 +49,8 @@ pub const ROLL_BYTES: u64 = 256 << 20;
 pub const PARQUET_GROUP_BYTES: usize = 32 << 20;
 /// Failures that a summary tells one by one.
 pub const FAILURES_TOLD: usize = 100;
+/// Turns of no known scene, in percent of all: a job with more of them warns.
+pub const UNKNOWN_PERCENT: u64 = 5;
 
 /// Largest body of a control request, in bytes.
 pub const API_BODY_BYTES: usize = 1 << 20;

@@ -109,6 +109,11 @@ impl EngineKind {
         refusal::paused(status, body)
     }
 
+    /// How many tokens the engine's context holds, where a reply that refuses a prompt says so.
+    pub fn told_context(self, body: &[u8]) -> Option<u32> {
+        refusal::told_context(body)
+    }
+
     /// The request that asks for the log-probability of each of `ids` after the ones before it, at
     /// temperature 1. It samples one token, which is of no use.
     pub fn score_request(self, model: &str, ids: &[TokenId]) -> EngineRequest {

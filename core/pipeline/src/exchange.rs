@@ -12,6 +12,7 @@
 
 mod answer;
 mod budget;
+mod count;
 mod free;
 mod park;
 mod prepare;
@@ -30,7 +31,9 @@ use bytes::{Bytes, BytesMut};
 
 use crate::engine::EngineRequest;
 use crate::fault::{Fault, FaultKind, Whose};
-use crate::http::{self, BodyReader, BodyState, Framing, Header, ReplyReader, RequestHead, Route};
+use crate::http::{
+    self, BodyReader, BodyState, Call, Framing, Header, ReplyReader, RequestHead, Route,
+};
 use crate::protocol::{Dialect, StreamMeta};
 use crate::scene::Scene;
 use crate::turn::ReplyForm;
@@ -98,11 +101,39 @@ pub struct Passage {
     pub parks: u32,
     /// How often the engine was asked again after that.
     pub resumptions: u32,
+    /// Its tokens were counted: no engine was asked.
+    pub counted: bool,
+    /// It was cancelled, since its session is being closed.
+    pub cancelled: bool,
+    /// The scene of the turn that was recorded of it.
+    pub recorded: Option<Scene>,
+}
+
+/// What becomes of a request's body.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Task {
+    /// The model is asked.
+    Turn,
+    /// The model is asked for a summary of the conversation.
+    Compact,
+    /// Its tokens are counted.
+    Count,
+}
+
+impl Task {
+    fn of(call: &Call) -> Self {
+        match call {
+            Call::CountTokens => Task::Count,
+            Call::Compact => Task::Compact,
+            _ => Task::Turn,
+        }
+    }
 }
 
 /// One exchange.
 pub struct Exchange {
     dialect: Dialect,
+    task: Task,
     /// The scene that the URL names.
     entry: Option<Scene>,
     /// The request's headers: evidence of what it is for.
@@ -166,7 +197,9 @@ impl Exchange {
     pub fn new(head: &RequestHead, route: &Route, cx: &mut Context<'_>) -> (Self, Want) {
         let mut exchange = Self {
             dialect: route.call.dialect(),
-            entry: route.scene,
+            task: Task::of(&route.call),
+            // The path of a compaction names its scene, too.
+            entry: route.scene.or((route.call == Call::Compact).then_some(Scene::Compaction)),
             headers: head.headers.clone(),
             id: format!("{:032x}", cx.random),
             keep_alive: head.keep_alive,
@@ -174,7 +207,7 @@ impl Exchange {
             stream: None,
             engine_reusable: false,
             fault: None,
-            lineage: ticket::lineage(head, route.scene),
+            lineage: ticket::lineage(head, route),
             model: String::new(),
             form: None,
             ticket: None,
@@ -273,6 +306,13 @@ impl Exchange {
         }
     }
 
+    /// The session is being closed: like [`Exchange::give_up`], and whatever comes of the call is
+    /// not given to the agent, which must not act on what no later call can follow.
+    pub fn cancel(&mut self, cx: &mut Context<'_>) -> Option<EngineRequest> {
+        self.passage.cancelled = true;
+        self.give_up(cx)
+    }
+
     /// Whether another exchange waits for what comes of this one, whose agent is gone.
     pub fn adopted(&self) -> bool {
         self.ticket.as_ref().is_some_and(|own| own.0.adopted())
@@ -320,7 +360,10 @@ impl Exchange {
                 self.fault = Some(fault.clone());
                 self.done()
             }
-            _ => self.fail(cx, fault),
+            _ => {
+                self.passage.recorded = None;
+                self.fail(cx, fault)
+            }
         }
     }
 
@@ -328,7 +371,7 @@ impl Exchange {
     pub fn written(&mut self, cx: &mut Context<'_>) -> Want {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Write(Some(kept)) => {
-                self.written = Some(kept.clone());
+                self.written = Some(kept.clone()).filter(|_| !self.passage.cancelled);
                 self.delivered(cx, &kept)
             }
             _ => self.done(),
@@ -392,13 +435,18 @@ impl Exchange {
     /// Answers with a fault, in the stream if one has begun.
     fn refuse(&mut self, fault: &Fault) -> Want {
         self.stage = Stage::Write(None);
+        Want::Agent(self.frame_fault(fault))
+    }
+
+    /// A fault as bytes, continuing a stream that keepalives have begun.
+    fn frame_fault(&self, fault: &Fault) -> Bytes {
         if self.stream.is_none() {
-            return Want::Agent(refusal(self.dialect, fault, self.keep_alive));
+            return refusal(self.dialect, fault, self.keep_alive);
         }
-        let mut bytes =
-            BytesMut::from(&http::chunk(&self.dialect.error_event(fault, &self.stream_meta()))[..]);
+        let event = self.dialect.error_event(fault, &self.stream_meta());
+        let mut bytes = BytesMut::from(&http::chunk(&event)[..]);
         bytes.extend_from_slice(&http::last_chunk());
-        Want::Agent(bytes.freeze())
+        bytes.freeze()
     }
 
     fn stream_meta(&self) -> StreamMeta {

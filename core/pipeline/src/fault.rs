@@ -58,6 +58,10 @@ pub enum FaultKind {
     EngineTimeout,
     /// The engine asked to come back later.
     EngineBusy,
+    /// The engine, or what stands before it, allows fewer requests.
+    EngineLimited,
+    /// The engine wants credentials that the node does not send.
+    EngineDenied,
     /// The engine refused the request.
     EngineRefused,
     /// The engine's answer cannot be understood, or contradicts itself.
@@ -89,7 +93,8 @@ impl FaultKind {
             UnsupportedEncoding => 415,
             UpgradeRefused => 426,
             HeadTooLarge => 431,
-            EngineDown | EngineBadReply => 502,
+            EngineLimited => 429,
+            EngineDown | EngineDenied | EngineBadReply => 502,
             EngineBusy | Overload | Draining => 503,
             EngineTimeout => 504,
             JournalFailed | Internal => 500,
@@ -105,10 +110,9 @@ impl FaultKind {
             | UnknownItem | WrongMethod | UpgradeRefused | ContextOverflow | TemplateRefused => {
                 Whose::Agent
             }
-            EngineDown | EngineTimeout | EngineBusy | EngineRefused | EngineBadReply => {
-                Whose::Engine
-            }
-            Overload | Draining => Whose::Config,
+            EngineDown | EngineTimeout | EngineBusy | EngineLimited | EngineRefused
+            | EngineBadReply => Whose::Engine,
+            EngineDenied | Overload | Draining => Whose::Config,
             JournalFailed | Internal => Whose::Rollgate,
         }
     }
@@ -136,6 +140,8 @@ impl FaultKind {
             EngineDown => "engine_down",
             EngineTimeout => "engine_timeout",
             EngineBusy => "engine_busy",
+            EngineLimited => "engine_limited",
+            EngineDenied => "engine_denied",
             EngineRefused => "engine_refused",
             EngineBadReply => "engine_bad_reply",
             Overload => "overload",
@@ -160,11 +166,32 @@ pub struct Fault {
     pub retry_after_s: Option<u32>,
 }
 
+/// How far a prompt is beyond what fits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Overflow {
+    /// Ids of the prompt.
+    pub prompt_tokens: u32,
+    /// Ids that prompt and answer may have together.
+    pub max_context: u32,
+}
+
 impl Fault {
     /// A fault of this kind.
     pub fn new(kind: FaultKind, message: impl fmt::Display) -> Self {
         let retry_after_s = matches!(kind.status(), 429 | 503).then_some(1);
         Self { kind, message: message.to_string(), param: None, retry_after_s }
+    }
+
+    /// A prompt that does not fit. Agents look for either of its two wordings to know that they must
+    /// compact, and some read the numbers of the first.
+    pub fn overflow(Overflow { prompt_tokens, max_context }: Overflow) -> Self {
+        // A prompt that fills the context leaves no room for an answer.
+        let most = max_context.min(prompt_tokens.saturating_sub(1));
+        let message = format!(
+            "prompt is too long: {prompt_tokens} tokens > {most} maximum. This model's maximum \
+             context length is {max_context} tokens: shorten the messages"
+        );
+        Self::new(FaultKind::ContextOverflow, message).at("messages")
     }
 
     /// Names the request field at fault.

@@ -7,6 +7,7 @@ pub mod chat;
 mod json;
 mod media;
 pub mod messages;
+mod models;
 pub mod responses;
 
 use std::rc::Rc;
@@ -136,6 +137,14 @@ impl Dialect {
         }
     }
 
+    /// Body of `GET models`, or with `one` of `GET models/ID`. `max_context` is in tokens.
+    pub fn models(self, name: &str, max_context: u32, one: bool) -> Bytes {
+        match self {
+            Dialect::Chat | Dialect::Responses => models::openai(name, max_context, one),
+            Dialect::Messages => models::anthropic(name, max_context, one),
+        }
+    }
+
     /// A sign of life inside a stream.
     pub fn keepalive(self) -> &'static [u8] {
         match self {
@@ -145,32 +154,13 @@ impl Dialect {
     }
 }
 
-/// Body of `GET models`, or with `one` of `GET models/ID`. `max_context` is in tokens.
-pub fn models(name: &str, max_context: u32, one: bool) -> Bytes {
+/// Body of the answer to a count of tokens, a call that only Messages has.
+pub fn token_count(input_tokens: u32) -> Vec<u8> {
     #[derive(Serialize)]
-    struct Model<'a> {
-        id: &'a str,
-        object: &'static str,
-        created: u64,
-        owned_by: &'static str,
-        max_model_len: u32,
+    struct Count {
+        input_tokens: u32,
     }
-    #[derive(Serialize)]
-    struct List<'a> {
-        object: &'static str,
-        data: [Model<'a>; 1],
-    }
-    let model = Model {
-        id: name,
-        object: "model",
-        created: 0,
-        owned_by: "rollgate",
-        max_model_len: max_context,
-    };
     let mut out = Vec::new();
-    match one {
-        true => json::write(&mut out, &model),
-        false => json::write(&mut out, &List { object: "list", data: [model] }),
-    }
-    out.into()
+    json::write(&mut out, &Count { input_tokens });
+    out
 }

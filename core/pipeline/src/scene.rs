@@ -148,6 +148,11 @@ impl Verdict {
         Self { scene: Scene::Main, rule: "default-main".to_owned() }
     }
 
+    /// Who asks for a compaction item asks for a compaction, whatever the agent.
+    pub fn compaction_item() -> Self {
+        Self { scene: Scene::Compaction, rule: "compaction-item".to_owned() }
+    }
+
     /// Rules say what the agent does, and nothing of that is what it did.
     pub fn none() -> Self {
         Self { scene: Scene::Unknown, rule: "none".to_owned() }

@@ -228,6 +228,9 @@ pub struct Asked {
     pub messages: Vec<Message>,
     /// The tools on offer; empty when `tool_choice` is `none`.
     pub tools: Vec<Tool>,
+    /// Tools that the model was told of in a result and that are not in the list. They may be
+    /// called; they are no part of what a tree hangs from.
+    pub loaded_tools: Vec<Tool>,
     /// Tools that go by another form on the wire.
     pub wire_tools: WireTools,
     /// Which tools may be called.
@@ -258,6 +261,7 @@ impl Asked {
             model,
             messages,
             tools: Vec::new(),
+            loaded_tools: Vec::new(),
             wire_tools: WireTools::new(),
             tool_choice: ToolChoice::default(),
             parallel_tool_calls: None,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::exit::{Exit, Stop};
-use crate::{agent, config, engine, inspect, model_check, run, serve, verify};
+use crate::{agent, agents, config, engine, inspect, model_check, run, serve, verify};
 
 /// A gateway and rollout runtime for agentic reinforcement learning.
 ///
@@ -22,6 +22,7 @@ use crate::{agent, config, engine, inspect, model_check, run, serve, verify};
   rollgate verify out                       check what came out
   rollgate inspect out                      look at it, as one HTML page
   rollgate model check ./Qwen3-8B           what its chat template does to history
+  rollgate agents install mini-swe-agent    an agent from its registry, to be used offline
   rollgate serve -c node.toml               gateway and control port of one node
   rollgate run tasks.jsonl --agent mini-swe-agent --engine http://127.0.0.1:8000 --model ./Qwen3-8B
 
@@ -40,6 +41,9 @@ enum Command {
     Engine(engine::EngineArgs),
     Verify(verify::VerifyArgs),
     Inspect(inspect::InspectArgs),
+    /// Agents as bundles, to be used offline.
+    #[command(subcommand)]
+    Agents(agents::AgentsCommand),
     /// Model directories.
     #[command(subcommand)]
     Model(ModelCommand),
@@ -78,6 +82,7 @@ pub(crate) fn run() -> anyhow::Result<Exit> {
         Command::Engine(args) => engine::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Agents(command) => agents::run(&command),
         Command::Model(ModelCommand::Check(args)) => model_check::run(&args),
         Command::Config(ConfigCommand::Check { file, json }) => check(&file, json),
         Command::Agent(args) => {

@@ -5,6 +5,7 @@
 //! or taken as a string where it is not.
 
 mod raw;
+mod rules;
 mod settled;
 
 use std::path::Path;

@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "people read what it prints")]
 
 pub mod agent;
+pub mod agents;
 pub mod cli;
 pub mod config;
 pub mod demo;

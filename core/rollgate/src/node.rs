@@ -24,7 +24,7 @@ pub struct Plane {
     pub shards: config::Shards,
     /// Bounds.
     pub limits: Limits,
-    /// Seconds between keepalives after the first.
+    /// Seconds between keepalives after the first; 0: there are none.
     pub keepalive_s: u64,
     /// Idle sessions leave memory after this long.
     pub idle_evict_s: u64,
@@ -149,8 +149,8 @@ pub fn start(
         engine: engine.kind,
         engine_model: engine.model.clone(),
         limits: plane.limits,
-        keepalive_first_ms: KEEPALIVE_FIRST_MS,
-        keepalive_next_ms: plane.keepalive_s * 1_000,
+        keepalive_first_ms: if plane.keepalive_s == 0 { u64::MAX } else { KEEPALIVE_FIRST_MS },
+        keepalive_next_ms: plane.keepalive_s.saturating_mul(1_000),
         node: plane.node,
         sessions: plane.sessions,
     };

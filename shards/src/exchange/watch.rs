@@ -5,6 +5,9 @@
 //! an *orphan* then, until another exchange asks for the same ([`Exchange::adopted`]) or the grace
 //! period is over; then the engine is told to give up.
 //!
+//! In a session that is being closed nobody can ask again: orphans are given up at once, and calls
+//! whose agents still wait are cancelled after a moment.
+//!
 //! An end is what a client sends that closes its socket, and also what one sends that only closes
 //! its own direction and still reads. They cannot be told apart before something is written, and
 //! agents do the second hardly ever. So both have left, but the answer is still written to
@@ -25,7 +28,7 @@ use rollgate_pipeline::exchange::Exchange;
 use rollgate_pipeline::fault::{Fault, FaultKind};
 
 use super::{Broken, Course};
-use crate::bounds::{GIVE_UP, READ_AHEAD_BYTES, TICK};
+use crate::bounds::{CLOSE_GIVE_UP, CLOSE_GRACE, GIVE_UP, READ_AHEAD_BYTES, TICK};
 use crate::connection::Connection;
 use crate::pool::Asked;
 use crate::stream::read;
@@ -42,6 +45,8 @@ pub(super) struct Presence {
     /// The exchange has been told; since when nobody waits for its answer, in monotonic
     /// milliseconds.
     alone_since_ms: Option<u64>,
+    /// Since when its session is seen to be closing, in monotonic milliseconds.
+    closing_since_ms: Option<u64>,
     /// The exchange was given up; until when its call is read on, in monotonic milliseconds.
     until_ms: Option<u64>,
     /// The engine did not take it in: there is nothing to wait for.
@@ -121,7 +126,7 @@ impl Course<'_> {
                 Event::Tick => {
                     watches = true;
                     self.sign_of_life().await?;
-                    if let Some(fault) = self.look_after_orphan(pause)? {
+                    if let Some(fault) = self.look_after(pause)? {
                         return Ok(Err(fault));
                     }
                 }
@@ -166,8 +171,11 @@ impl Course<'_> {
 
     /// When to look next: at signs of life, and at the end of a grace period.
     fn until_tick(&self) -> Duration {
-        let Some(since_ms) = self.presence.alone_since_ms else { return TICK };
-        let end_ms = self.presence.until_ms.unwrap_or(since_ms.saturating_add(self.grace_ms()));
+        let presence = &self.presence;
+        let closing = presence.closing_since_ms.map(|since_ms| since_ms + millis(CLOSE_GRACE));
+        let alone =
+            presence.alone_since_ms.map(|since_ms| since_ms.saturating_add(self.grace_ms()));
+        let Some(end_ms) = presence.until_ms.or(closing).or(alone) else { return TICK };
         match end_ms.saturating_sub(self.shard.plane.now().mono_ms) {
             0 => TICK,
             left_ms => TICK.min(Duration::from_millis(left_ms)),
@@ -178,38 +186,50 @@ impl Course<'_> {
         self.shard.plane.gatehouse.sessions.orphan_grace_ms
     }
 
-    /// Gives the exchange up once nobody can be expected to ask for its answer. A fault says that
-    /// the work is not to be waited for any longer.
-    fn look_after_orphan(&mut self, pause: Pause<'_>) -> Result<Option<Fault>, Broken> {
-        let Some(since_ms) = self.presence.alone_since_ms else { return Ok(None) };
+    /// Gives the exchange up once nobody can be expected to ask for its answer, or its session is
+    /// being closed. A fault says that the work is not to be waited for any longer.
+    fn look_after(&mut self, pause: Pause<'_>) -> Result<Option<Fault>, Broken> {
         if matches!(pause, Pause::Record) {
             return Ok(None);
         }
         let now_ms = self.shard.plane.now().mono_ms;
         if let Some(until_ms) = self.presence.until_ms {
             let over = now_ms >= until_ms || self.presence.untold.get();
-            return Ok(over.then(left_for_good));
+            return Ok(over.then(|| self.why_over()));
         }
+        if self.stay.closing.get() {
+            let since_ms = *self.presence.closing_since_ms.get_or_insert(now_ms);
+            let over = now_ms.saturating_sub(since_ms) >= millis(CLOSE_GRACE);
+            return if over || self.presence.alone() {
+                self.give_up(pause, now_ms)
+            } else {
+                Ok(None)
+            };
+        }
+        let Some(since_ms) = self.presence.alone_since_ms else { return Ok(None) };
         if self.exchange.adopted() {
             // Should that one leave, too, the grace period begins anew.
             self.presence.alone_since_ms = Some(now_ms);
             return Ok(None);
         }
-        // In a session that is being closed, nobody can ask again.
-        let over = now_ms.saturating_sub(since_ms) >= self.grace_ms() || self.stay.closing.get();
+        let over = now_ms.saturating_sub(since_ms) >= self.grace_ms();
         if over { self.give_up(pause, now_ms) } else { Ok(None) }
     }
 
     fn give_up(&mut self, pause: Pause<'_>, now_ms: u64) -> Result<Option<Fault>, Broken> {
-        self.shard.counters().orphans_given_up.add(1);
-        let limit_ms = u64::try_from(GIVE_UP.as_millis()).unwrap_or(u64::MAX);
-        self.presence.until_ms = Some(now_ms.saturating_add(limit_ms));
-        let request = self.step(Exchange::give_up)?;
+        let limit = if self.stay.closing.get() { CLOSE_GIVE_UP } else { GIVE_UP };
+        self.presence.until_ms = Some(now_ms.saturating_add(millis(limit)));
+        let request = if self.presence.alone() {
+            self.shard.counters().orphans_given_up.add(1);
+            self.step(Exchange::give_up)?
+        } else {
+            self.step(Exchange::cancel)?
+        };
         let (Some(request), Pause::Engine(asked)) = (request, pause) else {
-            return Ok(Some(left_for_good()));
+            return Ok(Some(self.why_over()));
         };
         // A call that still waits for its turn is known to no engine.
-        let Some(engine) = asked.engine() else { return Ok(Some(left_for_good())) };
+        let Some(engine) = asked.engine() else { return Ok(Some(self.why_over())) };
         let (shard, session) = (self.shard.clone(), self.stay.id.clone());
         let untold = self.presence.untold.clone();
         monoio::spawn(async move {
@@ -220,12 +240,20 @@ impl Course<'_> {
         });
         Ok(None)
     }
+
+    /// Why the work is not waited for any longer. No reason to judge the session by.
+    fn why_over(&self) -> Fault {
+        if self.presence.alone() {
+            let message = "the agent left and nobody asked again: the exchange was given up";
+            return Fault::new(FaultKind::RequestTimeout, message);
+        }
+        let message = "the session is being closed: this call was cancelled";
+        Fault::new(FaultKind::SessionClosed, message)
+    }
 }
 
-/// The agent is to blame: the session must not be judged by it.
-fn left_for_good() -> Fault {
-    let message = "the agent left and nobody asked again: the exchange was given up";
-    Fault::new(FaultKind::RequestTimeout, message)
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Resolves when a read would not wait. Takes nothing, so dropping it loses nothing. Never resolves

@@ -67,7 +67,7 @@ fn l01_a_stale_connection_is_replaced_at_once_and_does_not_count() {
 }
 
 #[test]
-fn a_hang_up_before_any_byte_is_tried_again_and_one_after_is_not() {
+fn k06_a_hang_up_before_any_byte_is_tried_again_and_one_after_is_not() {
     on_both(|driver| {
         let script = |call| match call {
             0 => Act::Hang,

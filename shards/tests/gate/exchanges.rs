@@ -129,7 +129,7 @@ fn an_agent_that_leaves_does_not_undo_its_turn() {
 #[test]
 fn closing_waits_then_seals_and_deleting_forgets() {
     on_both(|driver| {
-        let late = Act::Late(Duration::from_millis(300), "x<|im_end|>");
+        let late = Act::Late(Duration::from_millis(100), "x<|im_end|>");
         let engine = Engine::start(model(), move |_| late.clone());
         let state = state_dir();
         let gate = Setting::new(driver).with(state.path(), &engine);

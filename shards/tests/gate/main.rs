@@ -8,6 +8,8 @@
 )]
 
 mod agent;
+mod closing;
+mod counts;
 mod engine;
 mod engines;
 mod exchanges;

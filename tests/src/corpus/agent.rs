@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use serde_json::{Value, json};
 
 use super::Way;
+use super::dialect::Habits;
 use super::script::{Script, content_of, said};
 use super::wire::Wire;
 
@@ -52,6 +53,8 @@ pub struct Agent {
     pub script: Script,
     /// How it asks.
     pub wire: Wire,
+    /// What it does besides.
+    pub habits: Habits,
     /// Its own words for the session, in every system message.
     pub session: String,
     /// The history, instructions first.
@@ -71,7 +74,8 @@ impl Agent {
         let task = format!("The orders come out in the wrong order. Fix it. {}", script.mark("1"));
         let messages = vec![message("system", &system), message("user", &task)];
         let tools = vec![tool("bash", &["command", "timeout"]), tool("task", &["prompt"])];
-        Self { way, script, wire, session, messages, tools, tip: None, log: Vec::new() }
+        let (habits, log) = (Habits::default(), Vec::new());
+        Self { way, script, wire, habits, session, messages, tools, tip: None, log }
     }
 
     /// What the next request of the main line is.
@@ -82,7 +86,7 @@ impl Agent {
 
     /// Sends a request; nothing is kept.
     pub fn send(&self, ask: Ask) -> Asked {
-        let answer = self.wire.ask(ask.scene, &body(&ask, self.wire.stream));
+        let answer = self.wire.ask(ask.scene, &self.body_of(&ask));
         let mut asked = self.unanswered(ask);
         let (step, scene) = (&asked.step, asked.scene);
         asked.answer = answer.unwrap_or_else(|why| panic!("step {step} ({scene}): {why}"));
@@ -101,7 +105,12 @@ impl Agent {
 
     /// The body of the next request of the main line.
     pub fn body(&self) -> String {
-        body(&self.next(), self.wire.stream)
+        self.body_of(&self.next())
+    }
+
+    fn body_of(&self, ask: &Ask) -> String {
+        let body = self.wire.dialect.body(ask, self.wire.stream, self.habits);
+        body.to_string().replace(LONE_SURROGATE, "\\ud83d")
     }
 
     /// Notes a request; its place.
@@ -170,17 +179,6 @@ impl Agent {
         let mut found = all.filter(|(_, message)| message["role"] == role);
         found.nth(n - 1).unwrap_or_else(|| panic!("there are not {n} messages of {role}")).0
     }
-}
-
-fn body(ask: &Ask, stream: bool) -> String {
-    let mut body = json!({"model": "any", "messages": ask.messages});
-    if !ask.tools.is_empty() {
-        body["tools"] = json!(ask.tools);
-    }
-    if stream {
-        body["stream"] = json!(true);
-    }
-    body.to_string().replace(LONE_SURROGATE, "\\ud83d")
 }
 
 /// All that the template writes of a message's own text.

@@ -7,6 +7,7 @@
 use serde_json::Value;
 
 use super::agent::Asked;
+use super::dialect::DELIVERED;
 use super::script::{content_of, written};
 
 /// A turn and what it continues.
@@ -100,7 +101,7 @@ fn continues(earlier: &Asked, next: &Asked, drops: bool) -> bool {
         reads(old) == reads(new) && !dropped
     });
     let replay = &next.messages[count];
-    let verbatim = !earlier.answer.is_null() && plain(replay) == plain(&earlier.answer);
+    let verbatim = !earlier.answer.is_null() && plain(replay) == plain(&delivered(&earlier.answer));
     let as_said = replay["role"] == "assistant" && written(replay) == earlier.said;
     let dropped = gone(count, now) && earlier.said.contains("</think>");
     same && (verbatim || as_said) && !dropped
@@ -121,10 +122,24 @@ fn reads(message: &Value) -> (String, String) {
     }
 }
 
+/// An answer as it came, where its client spells the calls' arguments anew.
+fn delivered(answer: &Value) -> Value {
+    let mut answer = answer.clone();
+    for call in answer["tool_calls"].as_array_mut().into_iter().flatten() {
+        let spelled = call["function"].as_object_mut().and_then(|call| call.remove(DELIVERED));
+        if let Some(spelled) = spelled {
+            call["function"]["arguments"] = spelled;
+        }
+    }
+    answer
+}
+
 /// A message without what no template shows.
 fn plain(message: &Value) -> (String, String) {
     let calls = message["tool_calls"].as_array().into_iter().flatten();
-    let calls: String = calls.map(|call| call["function"].to_string()).collect();
+    let calls: String = calls
+        .map(|call| format!("{}{}", call["function"]["name"], call["function"]["arguments"]))
+        .collect();
     let reasoning = message["reasoning_content"].as_str().unwrap_or_default();
     (format!("{reasoning}\n{}", content_of(message)), calls)
 }

@@ -55,7 +55,7 @@ pub struct Judged {
 /// The script of a row in a way.
 pub fn script(row: &Row, way: Way) -> Script {
     let name = if row.counts_calls {
-        format!("{}-{}-{}", row.id, way.form(), way.mode())
+        format!("{}-{}", row.id, way.name().replace(' ', "-"))
     } else {
         row.id.to_owned()
     };
@@ -77,18 +77,19 @@ pub fn all(gate: &Gate, tasks: &[(Row, Way)]) -> Vec<Played> {
         }
     });
     let mut played = played.into_inner().expect("no thread panicked with it");
-    played.sort_by_key(|one| (one.row.id, one.way.stream, one.way.faithful));
+    played.sort_by_key(|one| (one.row.id, one.way));
     played
 }
 
 fn play(gate: &Gate, row: Row, way: Way) -> Played {
     let script = script(&row, way);
-    let words = format!("{} {} {}", row.id, way.form(), way.mode());
+    let words = format!("{} {}", row.id, way.name());
     let mut log = Vec::new();
     let whole = catch_unwind(AssertUnwindSafe(|| {
         let session = gate.create(&row.options(way.mode()));
-        let wire =
-            Wire { agents: gate.agents.clone(), key: session.key.clone(), stream: way.stream };
+        let (agents, key) = (gate.agents.clone(), session.key.clone());
+        let tells_scene = row.agent.is_some();
+        let wire = Wire { agents, key, dialect: way.dialect, stream: way.stream, tells_scene };
         let mut agent = Agent::new(way, script.clone(), wire, format!("session {words}"));
         let end = catch_unwind(AssertUnwindSafe(|| (row.play)(&mut agent)));
         log = std::mem::take(&mut agent.log);
@@ -112,7 +113,7 @@ fn told(panic: &(dyn std::any::Any + Send)) -> String {
 /// Judges a row by the table, by the oracle, and by the engine's ledger.
 pub fn judge(played: &Played, ledger: &Ledger, words: &Vocabulary, table: &toml::Table) -> Judged {
     let Played { row, way, script, .. } = played;
-    let expected = expected::of(table, row.id);
+    let expected = expected::of(table, row.id, way.dialect);
     let main = if way.faithful { expected.faithful } else { expected.sticky };
     let wanted = Counts { main, others: expected.others };
     let mut problems: Vec<String> = played.failed.clone().into_iter().collect();

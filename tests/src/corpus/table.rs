@@ -2,20 +2,21 @@
 
 use std::fmt::Write as _;
 
+use super::expected::LeftOut;
 use super::play::Judged;
 
 /// One line a row and way, then what is wrong.
-pub fn text(judged: &[Judged], left_out: &[(String, String)]) -> String {
+pub fn text(judged: &[Judged], left_out: &[LeftOut]) -> String {
     let mut out = String::new();
-    let mut line = |cells: [&str; 8]| {
-        let [id, what, form, mode, segments, expected, trained, notes] = cells;
+    let mut line = |cells: [&str; 9]| {
+        let [id, what, dialect, form, mode, segments, expected, trained, notes] = cells;
         writeln!(
             out,
-            "{id:12} {what:62} {form:4} {mode:8} {segments:>8} {expected:>8} {trained:>8}  {notes}"
+            "{id:12} {what:62} {dialect:9} {form:4} {mode:8} {segments:>8} {expected:>8} {trained:>8}  {notes}"
         )
         .expect("writing to a string");
     };
-    line(["id", "what", "form", "mode", "segments", "expected", "trained", "notes"]);
+    line(["id", "what", "dialect", "form", "mode", "segments", "expected", "trained", "notes"]);
     for one in judged {
         let main = if one.way.faithful { one.expected.faithful } else { one.expected.sticky };
         let number = |main: usize, others: usize| match others {
@@ -29,6 +30,7 @@ pub fn text(judged: &[Judged], left_out: &[(String, String)]) -> String {
         line([
             one.row.id,
             one.row.what,
+            one.way.dialect.name(),
             one.way.form(),
             one.way.mode(),
             &number(one.found.counts.main, one.found.counts.others),
@@ -37,8 +39,9 @@ pub fn text(judged: &[Judged], left_out: &[(String, String)]) -> String {
             &notes,
         ]);
     }
-    for (id, why) in left_out {
-        writeln!(out, "{id:12} left out: {why}").expect("writing to a string");
+    for LeftOut { id, dialect, why } in left_out {
+        let dialect = dialect.name();
+        writeln!(out, "{id:12} not in {dialect}: {why}").expect("writing to a string");
     }
     out
 }
@@ -48,8 +51,8 @@ pub fn problems(judged: &[Judged]) -> String {
     let mut out = String::new();
     for one in judged {
         for problem in &one.problems {
-            let (form, mode) = (one.way.form(), one.way.mode());
-            writeln!(out, "{} {form} {mode}: {problem}", one.row.id).expect("writing to a string");
+            writeln!(out, "{} {}: {problem}", one.row.id, one.way.name())
+                .expect("writing to a string");
         }
     }
     out

@@ -194,6 +194,8 @@ fn turn_line(turn: &TurnRecord, delivered: bool) -> Value {
         "weight_versions": turn.versions,
         "sampling": turn.sampling,
         "asked_sampling": turn.asked_sampling,
+        "tool_choice": turn.tool_choice,
+        "parallel_tool_calls": turn.parallel_tool_calls,
         "times": turn.times,
         "flags": {
             "ill_formed": turn.reply.ill_formed,
@@ -201,6 +203,9 @@ fn turn_line(turn: &TurnRecord, delivered: bool) -> Value {
             "reasoning_open": turn.reasoning_open,
             "stop_text": turn.stop_text,
             "delivered": delivered,
+            "skipped": turn.skipped,
+            "stripped": turn.stripped,
+            "media_dropped": turn.messages.iter().map(|m| m.media_dropped).sum::<u32>(),
             "rendered_anew": turn.anew,
             "resumed_at": turn.resumed_at,
             "foreign_tokens": turn.foreign_tokens,

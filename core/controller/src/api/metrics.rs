@@ -5,6 +5,7 @@ use std::fmt::Write;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
+use rollgate_pipeline::scene::Scene;
 use rollgate_shards::ShardStats;
 
 use super::Shared;
@@ -24,7 +25,7 @@ const fn gauge(name: &'static str, help: &'static str, read: fn(&ShardStats) -> 
     Metric { name, kind: "gauge", help, read }
 }
 
-const METRICS: [Metric; 21] = [
+const METRICS: [Metric; 23] = [
     counter("rollgate_exchanges_total", "Exchanges that ended.", |s| s.exchanges),
     counter("rollgate_faults_total", "Exchanges that ended in a fault.", |s| s.faults),
     counter("rollgate_handovers_out_total", "Connections handed to another shard.", |s| {
@@ -68,7 +69,16 @@ const METRICS: [Metric; 21] = [
     counter("rollgate_turns_resumed_total", "Calls of engines after such a wait.", |s| {
         s.turns_resumed
     }),
+    counter("rollgate_counts_total", "Exchanges that only had their tokens counted.", |s| {
+        s.counted
+    }),
+    counter("rollgate_cancelled_total", "Exchanges cancelled by the close of a session.", |s| {
+        s.cancelled
+    }),
 ];
+
+/// Has a second label: the scene. What no rule holds for is there as `unknown`.
+const TURNS: &str = "rollgate_turns_total";
 
 /// Counters of every shard.
 #[utoipa::path(
@@ -82,6 +92,13 @@ pub(super) async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
 
 fn text(shards: &[ShardStats]) -> String {
     let mut text = String::new();
+    let _ = writeln!(text, "# HELP {TURNS} Turns recorded, by scene.\n# TYPE {TURNS} counter");
+    for (shard, stats) in shards.iter().enumerate() {
+        for (scene, count) in Scene::ALL.iter().zip(stats.turns) {
+            let scene = scene.name();
+            let _ = writeln!(text, "{TURNS}{{shard=\"{shard}\",scene=\"{scene}\"}} {count}");
+        }
+    }
     for Metric { name, kind, help, read } in &METRICS {
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         for (shard, stats) in shards.iter().enumerate() {
@@ -97,7 +114,8 @@ mod tests {
 
     #[test]
     fn each_counter_is_told_once_per_shard() {
-        let busy = ShardStats { exchanges: 7, torn_tails: 2, ..ShardStats::default() };
+        let mut busy = ShardStats { exchanges: 7, torn_tails: 2, ..ShardStats::default() };
+        busy.turns[Scene::ALL.len() - 1] = 3;
         let text = text(&[ShardStats::default(), busy]);
         for line in [
             "# TYPE rollgate_exchanges_total counter",
@@ -105,9 +123,12 @@ mod tests {
             "rollgate_exchanges_total{shard=\"1\"} 7",
             "# TYPE rollgate_sessions gauge",
             "rollgate_torn_tails_total{shard=\"1\"} 2",
+            "# TYPE rollgate_turns_total counter",
+            "rollgate_turns_total{shard=\"1\",scene=\"unknown\"} 3",
+            "rollgate_turns_total{shard=\"1\",scene=\"main\"} 0",
         ] {
             assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line}");
         }
-        assert_eq!(text.lines().count(), METRICS.len() * 4);
+        assert_eq!(text.lines().count(), METRICS.len() * 4 + 2 + 2 * Scene::ALL.len());
     }
 }

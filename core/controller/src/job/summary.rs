@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use rollgate_pipeline::scene::Scene;
 use serde::Serialize;
 
-use crate::limits::FAILURES_TOLD;
+use crate::limits::{FAILURES_TOLD, UNKNOWN_PERCENT};
 use crate::outcome::{Outcome, Reason};
 use crate::sink::AttemptLine;
 
@@ -27,6 +28,8 @@ pub struct Summary {
     pub mean_reward: Option<f64>,
     /// Turns of all attempts.
     pub turns: u64,
+    /// Of them, by scene.
+    pub scenes: BTreeMap<String, u64>,
     /// Ids sampled in all attempts.
     pub sampled_tokens: u64,
     /// Samples written.
@@ -37,6 +40,8 @@ pub struct Summary {
     pub reasons: BTreeMap<String, u64>,
     /// Attempts that did not go well, the first ones.
     pub failures: Vec<Failure>,
+    /// What should be looked at, though it is no failure.
+    pub warnings: Vec<String>,
     /// Why the job stopped by itself.
     pub stopped: Option<String>,
     #[serde(skip)]
@@ -64,6 +69,9 @@ impl Summary {
         self.turns += u64::from(line.turns);
         self.sampled_tokens += line.sampled_tokens;
         self.samples += line.samples.len() as u64;
+        for (scene, count) in &line.scenes {
+            *self.scenes.entry(scene.clone()).or_default() += u64::from(*count);
+        }
         for (code, count) in &line.unhealthy {
             *self.unhealthy.entry(code.clone()).or_default() += count;
         }
@@ -88,7 +96,21 @@ impl Summary {
 
     pub(super) fn finish(mut self) -> Self {
         self.mean_reward = (self.rewarded > 0).then(|| self.reward_sum / self.rewarded as f64);
+        self.warnings.extend(self.unknown_scenes());
         self
+    }
+
+    /// A warning where too many turns are of no known scene.
+    fn unknown_scenes(&self) -> Option<String> {
+        let unknown = self.scenes.get(Scene::Unknown.name()).copied().unwrap_or_default();
+        let turns = self.turns;
+        (unknown * 100 > turns * UNKNOWN_PERCENT).then(|| {
+            format!(
+                "{unknown} of {turns} turns are of no known scene, so they are not trained: is the \
+                 agent's version one that its scene rules know? Rules of your own go into `scenes` \
+                 of task or node (docs/configuration.md)"
+            )
+        })
     }
 
     /// How many attempts of this run ended so.
@@ -103,5 +125,29 @@ impl Summary {
         self.not_started == 0
             && self.stopped.is_none()
             && bad.iter().all(|outcome| self.count(*outcome) == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(turns: u64, unknown: u64, warns: bool) {
+        let scenes = [("main", turns - unknown), ("unknown", unknown)];
+        let scenes = scenes.map(|(scene, count)| (scene.to_owned(), count)).into();
+        let summary = Summary { turns, scenes, ..Summary::default() }.finish();
+        assert_eq!(summary.warnings.len(), usize::from(warns), "{unknown} of {turns}");
+        let told = format!("{unknown} of {turns} turns");
+        assert!(summary.warnings.iter().all(|text| text.starts_with(&told)));
+    }
+
+    #[test]
+    fn more_than_a_twentieth_of_unknown_scene_warns() {
+        check(100, 5, false);
+        check(100, 6, true);
+        check(3, 1, true);
+        check(40, 0, false);
+        assert_eq!(Summary::default().finish().warnings, Vec::<String>::new());
     }
 }

@@ -26,6 +26,8 @@ pub struct Report {
     pub session_id: Option<String>,
     /// Turns.
     pub turns: u32,
+    /// Of them, by scene.
+    pub scenes: BTreeMap<String, u32>,
     /// Ids sampled.
     pub sampled_tokens: u64,
     /// Start, in milliseconds since the epoch.
@@ -46,6 +48,7 @@ impl Report {
             agent: agent.to_owned(),
             session_id: None,
             turns: 0,
+            scenes: BTreeMap::new(),
             sampled_tokens: 0,
             started_at_ms: since.as_millis() as u64,
             stages: Stages::begin(),
@@ -86,6 +89,7 @@ impl Report {
 
     pub(super) fn seen(&mut self, state: &SessionState) {
         self.turns = state.turns;
+        self.scenes.clone_from(&state.scenes);
         self.sampled_tokens = state.sampled_tokens;
     }
 }

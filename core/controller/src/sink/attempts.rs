@@ -37,6 +37,9 @@ pub struct AttemptLine {
     pub session_id: Option<String>,
     /// Turns of the last try.
     pub turns: u32,
+    /// Of them, by scene.
+    #[serde(default)]
+    pub scenes: BTreeMap<String, u32>,
     /// Ids sampled in the last try.
     pub sampled_tokens: u64,
     /// Why earlier tries failed, in order.

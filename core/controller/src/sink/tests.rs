@@ -67,6 +67,7 @@ fn line(attempt_id: &str, outcome: Outcome) -> AttemptLine {
         agent: String::new(),
         session_id: None,
         turns: 0,
+        scenes: Default::default(),
         sampled_tokens: 0,
         earlier: Vec::new(),
         started_at_ms: 0,

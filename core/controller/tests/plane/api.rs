@@ -90,6 +90,43 @@ async fn every_refusal_is_json_with_a_code() {
 }
 
 #[tokio::test]
+async fn what_no_scene_rule_holds_for_is_counted() {
+    let port = Port::start().await;
+    let scenes = r#"{"scenes": [{"name": "loop", "scene": "main", "when": {"tool": ["sh"]}}]}"#;
+    let opened = port.ask("POST /v1/sessions", scenes).await.json();
+    let (id, key) = (opened["session_id"].as_str().unwrap(), opened["key"].as_str());
+    let mut body = json!({"model": "any", "messages": [{"role": "user", "content": "a"}]});
+    for tools in [json!(null), json!([{"type": "function", "function": {"name": "sh"}}])] {
+        body["tools"] = tools;
+        let line = "POST /v1/chat/completions";
+        let answer = call(port.agents, line, key, &body.to_string()).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+    let shown = port.ask(&format!("GET /v1/sessions/{id}"), "").await.json();
+    assert_eq!(shown["scenes"], json!({"main": 1, "unknown": 1}));
+    let turns = port.ask(&format!("GET /v1/sessions/{id}/turns"), "").await.text();
+    let turns: Vec<Value> = turns.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&turns[0]["scene"], &turns[0]["rule"]), (&json!("unknown"), &json!("none")));
+    assert_eq!((&turns[1]["scene"], &turns[1]["rule"]), (&json!("main"), &json!("loop")));
+    let metrics = port.ask("GET /metrics", "").await.text();
+    let count = |scene: &str| {
+        let ours = metrics.lines().filter(|line| line.starts_with("rollgate_turns_total{"));
+        let ours = ours.filter(|line| line.contains(&format!("scene=\"{scene}\"")));
+        ours.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum::<u64>()
+    };
+    assert_eq!((count("main"), count("unknown"), count("title")), (1, 1, 0), "{metrics}");
+    port.ask(&format!("POST /v1/sessions/{id}/close"), "").await;
+    let row = port.ask(&format!("GET /v1/sessions/{id}/samples"), "").await.text();
+    assert_eq!(row.lines().count(), 1, "an unknown turn makes no sample: {row}");
+
+    let bad = scenes.replace(r#""tool": ["sh"]"#, r#""last": "(""#);
+    let refused = port.ask("POST /v1/sessions", &bad).await;
+    let told = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert_eq!(refused.status, 400);
+    assert!(["`scenes`", "\"loop\"", "`last`"].iter().all(|part| told.contains(part)), "{told}");
+}
+
+#[tokio::test]
 async fn a_session_from_its_opening_to_its_end() {
     let port = Port::start().await;
     let opened = port.ask("POST /v1/sessions", "").await;

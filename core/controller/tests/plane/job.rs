@@ -129,6 +129,28 @@ async fn tasks_become_samples_and_a_second_run_has_nothing_to_do() {
 }
 
 #[tokio::test]
+async fn a_job_warns_of_turns_of_unknown_scene() {
+    let mut bench = Bench::new(Fakes::default()).await;
+    let known = r#"{"task_id":"a","instruction":"call 1","evaluate":{"command":["exit","0"]}}"#;
+    let scenes = r#""scenes":[{"name":"loop","scene":"main","when":{"tool":["none-of-its"]}}]"#;
+    let unknown = known.replace(r#""task_id":"a""#, &format!(r#""task_id":"b",{scenes}"#));
+    let summary = bench.run(1, &format!("{known}\n{unknown}")).await.unwrap();
+    let scenes = [("main", 1), ("unknown", 1)].map(|(scene, count)| (scene.to_owned(), count));
+    assert_eq!(summary.scenes, scenes.into());
+    assert_eq!(summary.warnings.len(), 1, "{summary:#?}");
+    assert!(summary.warnings[0].starts_with("1 of 2 turns are of no known scene"));
+    assert!(summary.all_well(), "a warning is no failure");
+    let lines = bench.lines();
+    let of = |task: &str| lines.iter().find(|line| line.task_id == task).unwrap().scenes.clone();
+    assert_eq!(of("b"), [("unknown".to_owned(), 1)].into());
+    let json = serde_json::to_value(&summary).unwrap();
+    assert_eq!(
+        (&json["scenes"]["unknown"], &json["warnings"][0]),
+        (&1.into(), &summary.warnings[0].as_str().into())
+    );
+}
+
+#[tokio::test]
 async fn infrastructure_failures_are_made_again_and_then_have_no_reward() {
     let mut bench = Bench::new(Fakes { fail_first: 1, ..Fakes::default() }).await;
     let task = r#"{"task_id":"a","instruction":"call 1","evaluate":{"command":["exit","0"]}}"#;

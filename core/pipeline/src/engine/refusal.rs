@@ -15,8 +15,10 @@ const QUOTE_BYTES: usize = 500;
 /// | status | fault |
 /// | --- | --- |
 /// | 400 that says that the prompt does not fit | `ContextOverflow` |
+/// | 401, 403, 407 | `EngineDenied`: the node lacks credentials, not the agent |
+/// | 429 | `EngineLimited`, to be tried again in a second |
 /// | any other 4xx, 501 | `EngineRefused`: the same request will be refused again |
-/// | 429, 503 | `EngineBusy`, to be tried again in a second |
+/// | 503 | `EngineBusy`, to be tried again in a second |
 /// | 502 | `EngineDown`: a proxy could not reach the engine |
 /// | 504 | `EngineTimeout`: a proxy gave up on it |
 /// | other 5xx | `EngineBadReply`: the engine broke down over the request |
@@ -32,7 +34,12 @@ pub fn fault(kind: EngineKind, status: u16, body: &[u8]) -> Fault {
         400 if speaks_of_overflow(told) => {
             say(FaultKind::ContextOverflow, &"says that the prompt does not fit its context")
         }
-        429 | 503 => say(FaultKind::EngineBusy, &"is busy"),
+        401 | 403 | 407 => {
+            let what = "wants credentials that the node does not send: let the node pass";
+            say(FaultKind::EngineDenied, &what)
+        }
+        429 => say(FaultKind::EngineLimited, &"takes no more requests for now"),
+        503 => say(FaultKind::EngineBusy, &"is busy"),
         404 => say(FaultKind::EngineRefused, &format_args!("refused the request; {}", route(kind))),
         400..=499 | 501 => say(FaultKind::EngineRefused, &"refused the request"),
         502 => say(FaultKind::EngineDown, &"cannot be reached by what stands before it"),
@@ -76,6 +83,20 @@ fn speaks_of_overflow(message: &str) -> bool {
     ];
     any.iter().any(|part| text.contains(part))
         || (text.contains("input length") && text.contains("exceeds"))
+}
+
+/// How many tokens an engine's context holds, where a refusal says so.
+pub fn told_context(body: &[u8]) -> Option<u32> {
+    /// Words between the phrase and its number: `is`, `of`, `(`.
+    const BETWEEN_BYTES: usize = 8;
+    let text = message(body).to_lowercase();
+    let phrases = ["context length", "model length", "max_model_len"];
+    phrases.iter().find_map(|phrase| {
+        let (_, rest) = text.split_once(phrase)?;
+        let begin = rest.find(|c: char| c.is_ascii_digit()).filter(|at| *at <= BETWEEN_BYTES)?;
+        let digits = rest[begin..].split(|c: char| !c.is_ascii_digit()).next()?;
+        digits.parse().ok()
+    })
 }
 
 /// The message of an error body, in any of the shapes that engines use; else its first bytes.

@@ -295,7 +295,7 @@ fn weight_versions_must_cover_the_answer() {
 }
 
 #[test]
-fn what_is_no_single_answer_is_refused() {
+fn e03_what_is_no_single_answer_is_refused() {
     refuses(Vllm, &[("/choices", json!([]))], "no `choices`");
     let choice = json!({"token_ids": [], "finish_reason": "stop"});
     refuses(Vllm, &[("/choices", json!([choice, choice]))], "take `n` out");
@@ -328,6 +328,9 @@ fn refusals_by_status() {
         "Input length 120 exceeds the maximum allowed length 100",
     ] {
         check(Vllm, 400, &error(message), ContextOverflow, message);
+        let told = Vllm.told_context(error(message).as_bytes());
+        let silent = message.contains("plus the number") || message.contains("allowed length");
+        assert_eq!(told, (!silent).then_some(100), "{message}");
     }
     check(Vllm, 400, &error("top_p must be in (0, 1]"), EngineRefused, "top_p must be");
     check(Vllm, 404, r#"{"detail":"Not Found"}"#, EngineRefused, "Not Found");
@@ -337,9 +340,13 @@ fn refusals_by_status() {
         r#"{"detail":[{"loc":["body","input_ids",0],"msg":"not an int","input":"PROMPT"}]}"#;
     let fault = check(Vllm, 422, detail, EngineRefused, "body.input_ids.0: not an int");
     assert!(!fault.message.contains("PROMPT"));
-    for status in [429, 503] {
-        let fault = check(Vllm, status, &error("paused"), EngineBusy, "paused");
-        assert_eq!(fault.retry_after_s, Some(1));
+    for (status, kind) in [(429, EngineLimited), (503, EngineBusy)] {
+        let fault = check(Vllm, status, &error("paused"), kind, "paused");
+        assert_eq!((fault.kind.status(), fault.retry_after_s), (status, Some(1)));
+    }
+    for status in [401, 403, 407] {
+        let fault = check(Vllm, status, &error("no key"), EngineDenied, "credentials");
+        assert_eq!(fault.kind.status(), 502, "the agent's own key is right");
     }
     check(Vllm, 500, "Internal Server Error", EngineBadReply, "Internal Server Error");
     check(Vllm, 501, &error("no"), EngineRefused, "no");

@@ -1,5 +1,6 @@
 //! From an engine's reply to a record, and then to the agent's answer.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -8,15 +9,15 @@ use bytes::{Bytes, BytesMut};
 use super::park;
 use super::prepare::Prepared;
 use super::ticket::{Kept, Said};
-use super::{Context, Exchange, Stage, Want};
-use crate::fault::{Fault, FaultKind};
+use super::{Context, Exchange, Gatehouse, Stage, Want};
+use crate::fault::{Fault, FaultKind, Overflow};
 use crate::http::{self, ReplyReader};
 use crate::id::TokenId;
 use crate::parse::{Parsed, parse};
 use crate::protocol::ReplyMeta;
 use crate::record::{Record, TurnRecord, TurnTimes};
 use crate::trajectory::answer_digest;
-use crate::turn::{Finish, Generated, Reply, ReplyForm, Usage};
+use crate::turn::{Finish, Generated, Reply, ReplyForm, ToolChoice, Usage};
 
 /// What the agent gets once the record is durable.
 pub(super) struct Answer {
@@ -73,7 +74,9 @@ impl Exchange {
         remarks: &[&str],
     ) -> Want {
         let mut parsed = parse_generated(&prepared, &generated, cx);
-        parsed.reply.remarks.extend(remarks.iter().map(|&remark| remark.to_owned()));
+        let unmet = unmet(&prepared, &parsed.reply);
+        let remarks = remarks.iter().chain(&unmet);
+        parsed.reply.remarks.extend(remarks.map(|&remark| remark.to_owned()));
         let usage = Usage {
             prompt_tokens: prepared.prompt_tokens,
             completion_tokens: generated.ids.len() as u32,
@@ -95,10 +98,11 @@ impl Exchange {
             form: prepared.form,
         };
         let record = self.record(*prepared, generated, parsed, usage, cx);
-        let turn = record.turn;
+        let (turn, scene) = (record.turn, record.verdict.scene);
         let record = Record::Turn(Box::new(record));
         match cx.session.take_over(record) {
             Ok(frame) => {
+                self.passage.recorded = Some(scene);
                 let said = Cell::new(Said::Nothing);
                 self.stage = Stage::Record(Rc::new(Kept { turn, answer, said }));
                 Want::Durable(frame)
@@ -120,10 +124,14 @@ impl Exchange {
         let gatehouse = cx.gatehouse;
         let result = gatehouse.engine.read(head.status, &body, gatehouse.model.vocab_size);
         let generated = result.map_err(|mut fault| {
-            if fault.kind == FaultKind::EngineBusy && head.retry_after_s.is_some() {
+            let later = matches!(fault.kind, FaultKind::EngineBusy | FaultKind::EngineLimited);
+            if later && head.retry_after_s.is_some() {
                 fault.retry_after_s = head.retry_after_s;
             }
-            fault
+            match fault.kind {
+                FaultKind::ContextOverflow => overflow(&fault, &body, prepared, gatehouse),
+                _ => fault,
+            }
         });
         match generated {
             Err(fault) if gatehouse.engine.paused(head.status, &body) => Ok(Heard::Paused(fault)),
@@ -208,9 +216,33 @@ impl Exchange {
     }
 }
 
+/// The engine's refusal of a prompt that does not fit its context, in the words that agents know.
+fn overflow(fault: &Fault, body: &[u8], prepared: &Prepared, gatehouse: &Gatehouse) -> Fault {
+    let prompt_tokens = prepared.sent_tokens();
+    let mend = "the node takes more than its engine: set `model.max_context` to the engine's";
+    match gatehouse.engine.told_context(body) {
+        // Only prompt and answer together do not: an agent that compacts would not get further.
+        Some(max_context) if max_context > prompt_tokens => {
+            Fault::new(FaultKind::EngineRefused, format_args!("{} ({mend})", fault.message))
+        }
+        Some(max_context) => {
+            let named = Fault::overflow(Overflow { prompt_tokens, max_context });
+            Fault { message: format!("{} ({mend})", named.message), ..named }
+        }
+        None => {
+            let message = format_args!(
+                "prompt is too long: {prompt_tokens} tokens are beyond the engine's maximum context \
+                 length ({mend}): {}",
+                fault.message
+            );
+            Fault::new(FaultKind::ContextOverflow, message).at("messages")
+        }
+    }
+}
+
 /// The engine must have seen the prompt that it was sent, not a part of it.
 fn check_prompt(generated: &Generated, prepared: &Prepared) -> Result<(), Fault> {
-    let sent = prepared.prompt_tokens + prepared.parked.ids().len() as u32;
+    let sent = prepared.sent_tokens();
     match generated.prompt_tokens {
         // A call that was given up before it began may have no count, or none but zero.
         Some(0) if generated.ids.is_empty() && generated.finish == Finish::Abort => Ok(()),
@@ -225,11 +257,28 @@ fn check_prompt(generated: &Generated, prepared: &Prepared) -> Result<(), Fault>
     }
 }
 
+/// What the agent asked of the answer's calls and did not get. Nothing enforces it: the model's own
+/// distribution is what a sample must be drawn from.
+fn unmet(prepared: &Prepared, reply: &Reply) -> Vec<&'static str> {
+    let calls = &reply.tool_calls;
+    let choice = match &prepared.tool_choice {
+        ToolChoice::Required => calls.is_empty(),
+        ToolChoice::Named(name) => !calls.iter().any(|call| call.name == *name),
+        ToolChoice::Auto | ToolChoice::None => false,
+    };
+    let alone = prepared.parallel_tool_calls == Some(false) && calls.len() > 1;
+    let remarks = [(choice, "tool_choice_unmet"), (alone, "parallel_calls_unwanted")];
+    remarks.into_iter().filter(|(holds, _)| *holds).map(|(_, remark)| remark).collect()
+}
+
 fn parse_generated(prepared: &Prepared, generated: &Generated, cx: &Context<'_>) -> Parsed {
     // The generation prompt is the end of the stretch; it tells whether reasoning is open.
     let tail: &[TokenId] = &prepared.stretch;
     let model = &cx.gatehouse.model;
     let stop_text = generated.stop_text.as_deref();
-    let tools: &[_] = &prepared.tools;
-    parse(model, tail, &generated.ids, stop_text, tools, &prepared.request_id)
+    let tools = match prepared.loaded_tools.as_slice() {
+        [] => Cow::Borrowed(&prepared.tools),
+        loaded => Cow::Owned([&prepared.tools, loaded].concat()),
+    };
+    parse(model, tail, &generated.ids, stop_text, &tools, &prepared.request_id)
 }

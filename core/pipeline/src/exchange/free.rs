@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::Gatehouse;
 use crate::fault::{Fault, FaultKind};
 use crate::http::{self, Call, Framing, Method, RequestHead, Route};
-use crate::protocol::{self, Dialect};
+use crate::protocol::Dialect;
 
 const JSON: &str = "application/json";
 
@@ -34,10 +34,16 @@ pub fn without_session(
     // A body is not expected here and not read.
     let keep_alive = head.keep_alive && head.framing == Framing::None;
     let model = &gatehouse.model;
+    // Both APIs list models at the same path.
+    let models = |one| http::guessed(head).models(&model.name, model.max_context, one);
     let body = match &route.call {
         call if call.asks() => return None,
-        Call::Models => protocol::models(&model.name, model.max_context, false),
-        Call::Model(_) => protocol::models(&model.name, model.max_context, true),
+        Call::Options(allow) => {
+            let answer = http::reply(200, JSON, &[], keep_alive, &[("allow", *allow)]);
+            return Some((answer, keep_alive));
+        }
+        Call::Models => models(false),
+        Call::Model(_) => models(true),
         _ => Bytes::from_static(br#"{"status":"ok"}"#),
     };
     let body = if head.method == Method::Head { &[][..] } else { &body };

@@ -224,7 +224,8 @@ impl Exchange {
 
 /// Whether a turn that is parked with ids waits out this fault.
 pub(super) fn waits_out(fault: &Fault) -> bool {
-    matches!(fault.kind, FaultKind::EngineBusy | FaultKind::EngineDown)
+    use FaultKind::{EngineBusy, EngineDown, EngineLimited};
+    matches!(fault.kind, EngineBusy | EngineLimited | EngineDown)
 }
 
 fn aborted() -> Fault {

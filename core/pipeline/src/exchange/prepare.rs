@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::budget::Reserved;
 use super::park::Parked;
 use super::{Context, Session};
-use crate::fault::{Fault, FaultKind};
+use crate::fault::{Fault, FaultKind, Overflow};
 use crate::http::Header;
 use crate::id::{TokenId, TurnIndex};
 use crate::protocol::Dialect;
@@ -44,6 +44,7 @@ pub(super) struct Prepared {
     /// Messages of the stretch.
     pub(super) messages: Vec<Message>,
     pub(super) tools: Vec<Tool>,
+    pub(super) loaded_tools: Vec<Tool>,
     pub(super) template_kwargs: Map<String, Value>,
     pub(super) stretch: Vec<TokenId>,
     pub(super) foreign_tokens: u32,
@@ -64,6 +65,13 @@ pub(super) struct Prepared {
     pub(super) called_mono_ms: u64,
 }
 
+impl Prepared {
+    /// Ids of the prompt of the call that is under way: what earlier calls sampled is part of it.
+    pub(super) fn sent_tokens(&self) -> u32 {
+        self.prompt_tokens + self.parked.ids().len() as u32
+    }
+}
+
 /// Who asks.
 #[derive(Clone, Copy)]
 pub(super) struct Asker<'a> {
@@ -74,14 +82,30 @@ pub(super) struct Asker<'a> {
     pub(super) dialect: Dialect,
 }
 
-/// Matches what was asked with the session and renders what is new. `room`: most tokens that the
-/// session's budget allows.
-pub(super) fn prepare(
+/// Where a request goes on from in its session, and what it adds to the prompt.
+struct Extent {
+    path: Path,
+    resume: Resume,
+    /// First message that is new.
+    from: usize,
+    verdict: Verdict,
+    stripped: u32,
+    anew: Option<&'static str>,
+    stretch: Stretch,
+    prompt_tokens: u32,
+}
+
+/// The length of the prompt that this request makes.
+pub(super) fn prompt_tokens(
     mut asked: Asked,
-    room: u32,
     asker: Asker<'_>,
-    cx: &mut Context<'_>,
-) -> Result<Prepared, Fault> {
+    cx: &Context<'_>,
+) -> Result<u32, Fault> {
+    extent(&mut asked, asker, cx).map(|extent| extent.prompt_tokens)
+}
+
+/// Matches what was asked with the session and renders what is new.
+fn extent(asked: &mut Asked, asker: Asker<'_>, cx: &Context<'_>) -> Result<Extent, Fault> {
     let model = &cx.gatehouse.model;
     let session = &*cx.session;
     // What rules take away of the instructions is evidence too.
@@ -102,7 +126,7 @@ pub(super) fn prepare(
         entry: asker.entry,
         headers: asker.headers,
         dialect: asker.dialect,
-        asked: &asked,
+        asked,
         system: &system,
         continues: resume.parent.is_some(),
     });
@@ -113,10 +137,25 @@ pub(super) fn prepare(
     if anew.is_some() {
         (resume, from) = (Resume::default(), 0);
     }
-    let Stretch { ids: stretch, marker_conflicts } =
-        stretch(session, model, &asked, &resume, from)?;
-    let prompt_tokens = resume.parent.map_or(0, |parent| session.trajectory.length_through(parent))
-        + stretch.len() as u32;
+    let stretch = stretch(session, model, asked, &resume, from)?;
+    let before = resume.parent.map_or(0, |parent| session.trajectory.length_through(parent));
+    let prompt_tokens = before + stretch.ids.len() as u32;
+    Ok(Extent { path, resume, from, verdict, stripped, anew, stretch, prompt_tokens })
+}
+
+/// Everything that the engine's call and its record need. `room`: most tokens that the session's
+/// budget allows.
+pub(super) fn prepare(
+    mut asked: Asked,
+    room: u32,
+    asker: Asker<'_>,
+    cx: &mut Context<'_>,
+) -> Result<Prepared, Fault> {
+    let extent = extent(&mut asked, asker, cx)?;
+    let Extent { path, resume, from, verdict, stripped, anew, stretch, prompt_tokens } = extent;
+    let Stretch { ids: stretch, marker_conflicts } = stretch;
+    let model = &cx.gatehouse.model;
+    let session = &*cx.session;
     let sampling = settle(&asked.sampling, session, model, Lengths { prompt_tokens, room })?;
     let reserved = session.reserve(sampling.max_tokens.unwrap_or_default());
     let foreign_tokens = foreign_tokens(model, &asked.messages[from..])?;
@@ -144,6 +183,7 @@ pub(super) fn prepare(
         continued,
         messages: asked_new,
         tools: asked.tools,
+        loaded_tools: asked.loaded_tools,
         template_kwargs: asked.template_kwargs,
         stretch,
         foreign_tokens,
@@ -215,8 +255,28 @@ fn stretch(
     let (last, reasoning_open) = trajectory.tail(parent);
     let tail = PriorTail { last, reasoning_open };
     let (past, new) = asked.messages.split_at(from);
-    let prior = calls_before(past);
-    model.stretch_after(tail, &prior, new, &asked.tools, &kwargs)
+    let shown = calls_before(past);
+    let sampled = trajectory.calls_through(parent);
+    match sampled.len() == shown.len() {
+        true => {
+            let new = named_as_sampled(new, &shown, &sampled);
+            model.stretch_after(tail, &sampled, &new, &asked.tools, &kwargs)
+        }
+        false => model.stretch_after(tail, &shown, new, &asked.tools, &kwargs),
+    }
+}
+
+/// Results with the ids of the calls as they stand in the prompt. Agents make up ids of their own;
+/// where a template prints ids, a result must go by the one that was sampled.
+fn named_as_sampled(new: &[Message], shown: &[ToolCall], sampled: &[ToolCall]) -> Vec<Message> {
+    let mut new = new.to_vec();
+    for message in new.iter_mut().take_while(|message| message.role == Role::Tool) {
+        let place = shown.iter().position(|call| Some(&call.id) == message.tool_call_id.as_ref());
+        if let Some(place) = place {
+            message.tool_call_id = Some(sampled[place].id.clone());
+        }
+    }
+    new
 }
 
 /// The messages behind the leading instructions, where these are the first of a conversation.
@@ -299,13 +359,7 @@ fn settle(
     sampling.min_p.get_or_insert(0.0);
     let room = model.max_context.saturating_sub(prompt_tokens);
     if room == 0 {
-        // Agents look for these words to know that they must compact.
-        let message = format!(
-            "This model's maximum context length is {} tokens. However, your messages resulted in \
-             {prompt_tokens} tokens. Please reduce the length of the messages.",
-            model.max_context
-        );
-        return Err(Fault::new(FaultKind::ContextOverflow, message).at("messages"));
+        return Err(Fault::overflow(Overflow { prompt_tokens, max_context: model.max_context }));
     }
     let budget = room.min(budget);
     sampling.max_tokens = Some(sampling.max_tokens.map_or(budget, |asked| asked.min(budget)));

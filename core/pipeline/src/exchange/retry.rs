@@ -6,17 +6,22 @@ use std::rc::Rc;
 use bytes::Bytes;
 
 use super::budget::Room;
-use super::prepare::{Asker, prepare};
+use super::prepare::prepare;
 use super::ticket::{self, Adoption, Course, Kept, Key};
-use super::{Context, Exchange, Stage, Want};
+use super::{Context, Exchange, Stage, Task, Want};
+use crate::fault::{Fault, FaultKind};
 use crate::limits::LOOK_AGAIN_MS;
+use crate::protocol::{self, Past};
 use crate::record::{Delivery, Record};
-use crate::turn::ReplyForm;
+use crate::turn::{Asked, ReplyForm};
 
 impl Exchange {
     /// The body is whole.
     pub(super) fn begin(&mut self, cx: &mut Context<'_>, body: Bytes) -> Want {
-        let key = ticket::key(&self.lineage, &body);
+        if self.task == Task::Count {
+            return self.count(cx, &body);
+        }
+        let key = ticket::key(&self.lineage, self.dialect, &body);
         let now_ms = cx.now.mono_ms;
         if let Some(adoption) = cx.session.tickets.adopt(&key, now_ms) {
             let form = adoption.orphan().form;
@@ -32,7 +37,7 @@ impl Exchange {
             Ok(Room::Wait) => {
                 // Signs of life go out while it waits. What cannot be read is refused at its turn.
                 if self.form.is_none() {
-                    self.form = self.dialect.read(&body, &*cx.session).ok().map(|asked| {
+                    self.form = self.read_body(&body, cx).ok().map(|asked| {
                         self.model = asked.model;
                         asked.form
                     });
@@ -42,16 +47,8 @@ impl Exchange {
             }
             Err(fault) => return self.fail(cx, &fault),
         };
-        let asker = Asker {
-            id: &self.id,
-            entry: self.entry,
-            headers: &self.headers,
-            dialect: self.dialect,
-        };
-        let prepared = self
-            .dialect
-            .read(&body, &*cx.session)
-            .and_then(|asked| prepare(asked, room, asker, cx));
+        let asked = self.read_body(&body, cx);
+        let prepared = asked.and_then(|asked| prepare(asked, room, self.asker(), cx));
         match prepared {
             Ok(prepared) => {
                 self.form = Some(prepared.form);
@@ -60,6 +57,15 @@ impl Exchange {
                 self.call_engine(cx, Box::new(prepared))
             }
             Err(fault) => self.fail(cx, &fault),
+        }
+    }
+
+    /// The body, in canonical form.
+    pub(super) fn read_body(&self, body: &[u8], cx: &Context<'_>) -> Result<Asked, Fault> {
+        let past: &dyn Past = &*cx.session;
+        match self.task {
+            Task::Compact => protocol::responses::read_compact(body, past),
+            Task::Turn | Task::Count => self.dialect.read(body, past),
         }
     }
 
@@ -106,14 +112,17 @@ impl Exchange {
         if let Some(ticket) = self.ticket.as_ref().filter(|_| !self.given_up) {
             ticket.answered(kept.clone());
         }
-        let bytes = self.frame_answer(&kept.answer);
+        let bytes = match self.passage.cancelled {
+            true => self.frame_fault(&closing()),
+            false => self.frame_answer(&kept.answer),
+        };
         self.stage = Stage::Write(Some(kept));
         Want::Agent(bytes)
     }
 
     /// The answer's way to the agent is over.
     pub(super) fn delivered(&mut self, cx: &mut Context<'_>, kept: &Kept) -> Want {
-        let whole = !self.gone;
+        let whole = !self.gone && !self.passage.cancelled;
         if let Some(ticket) = self.ticket.as_ref().filter(|_| !whole) {
             ticket.keep_until(cx.now.mono_ms.saturating_add(cx.gatehouse.sessions.orphan_grace_ms));
         }
@@ -138,4 +147,10 @@ impl Exchange {
         self.stage = Stage::Over;
         Want::Done { keep_alive: self.keep_alive && !self.gone }
     }
+}
+
+/// Why an agent gets no answer to a call that was cancelled.
+pub(super) fn closing() -> Fault {
+    let message = "the session is being closed: this call was cancelled";
+    Fault::new(FaultKind::SessionClosed, message)
 }

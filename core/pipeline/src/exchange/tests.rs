@@ -12,10 +12,15 @@ use crate::record::{Budget, Frames, Record, SessionOptions, TurnRecord};
 use crate::render::sample_model::test_model;
 use crate::render::{ControlText, Model};
 
+mod counts;
+mod faults;
 mod ids;
+mod messages;
 mod options;
 mod parks;
+mod responses;
 mod retries;
+mod views;
 
 /// Loaded once: that is what takes long.
 static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| Arc::new(test_model()));

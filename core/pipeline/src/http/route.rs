@@ -30,15 +30,16 @@ pub enum Call {
     Hello,
     /// `GET /healthz`.
     Health,
+    /// `OPTIONS` on any of these paths; the methods that it takes.
+    Options(&'static str),
 }
 
 impl Call {
-    /// The methods that it takes.
-    fn methods(&self) -> &'static [Method] {
-        match self {
-            _ if self.asks() => &[Method::Post],
-            Call::Models | Call::Model(_) => &[Method::Get],
-            _ => &[Method::Get, Method::Head],
+    /// The methods that it takes, besides `OPTIONS`; as a list and as a header has them.
+    fn methods(&self) -> (&'static [Method], &'static str) {
+        match self.asks() {
+            true => (&[Method::Post], "POST, OPTIONS"),
+            false => (&[Method::Get, Method::Head], "GET, HEAD, OPTIONS"),
         }
     }
 
@@ -55,9 +56,12 @@ impl Call {
         match self {
             Call::Responses | Call::Compact => Dialect::Responses,
             Call::Messages | Call::CountTokens => Dialect::Messages,
-            Call::Chat | Call::Models | Call::Model(_) | Call::Hello | Call::Health => {
-                Dialect::Chat
-            }
+            Call::Chat
+            | Call::Models
+            | Call::Model(_)
+            | Call::Hello
+            | Call::Health
+            | Call::Options(_) => Dialect::Chat,
         }
     }
 }
@@ -78,14 +82,17 @@ pub fn route(head: &RequestHead) -> Result<Route, (Dialect, Fault)> {
     find(head).map_err(|fault| (guessed(head), fault))
 }
 
-/// The dialect of a request that leads nowhere: by its path, else by the header that every client of
-/// Anthropic's API sends.
+/// The dialect of a request whose call has none, or that leads nowhere: by its path, else by the
+/// header that every client of Anthropic's API sends.
 pub fn guessed(head: &RequestHead) -> Dialect {
-    let called = Path::split(&head.target).ok().and_then(|path| call(&path.call).ok());
-    match called {
-        Some(call) if call.asks() => call.dialect(),
-        _ if head.header("anthropic-version").is_some() => Dialect::Messages,
-        _ => Dialect::Chat,
+    let path = head.target.split(['?', '#']).next().unwrap_or_default();
+    let called = |name: &str| path.split('/').any(|part| part == name);
+    match () {
+        () if called("messages") => Dialect::Messages,
+        () if called("responses") => Dialect::Responses,
+        () if called("completions") => Dialect::Chat,
+        () if head.header("anthropic-version").is_some() => Dialect::Messages,
+        () => Dialect::Chat,
     }
 }
 
@@ -96,7 +103,11 @@ fn find(head: &RequestHead) -> Result<Route, Fault> {
     }
     let path = Path::split(&head.target)?;
     let call = call(&path.call)?;
-    if !call.methods().contains(&head.method) {
+    let (methods, allow) = call.methods();
+    if head.method == Method::Options {
+        return Ok(Route { call: Call::Options(allow), key: None, scene: path.scene });
+    }
+    if !methods.contains(&head.method) {
         let want = if call.asks() { "POST" } else { "GET" };
         let why = format!("this path exists, but it takes {want} only");
         return Err(Fault::new(FaultKind::WrongMethod, why));
@@ -256,7 +267,8 @@ mod tests {
             "GET" => Method::Get,
             "HEAD" => Method::Head,
             "POST" => Method::Post,
-            _ => Method::Options,
+            "OPTIONS" => Method::Options,
+            _ => Method::Delete,
         };
         let header = |(name, value): &(&str, &str)| Header {
             name: (*name).to_owned(),
@@ -346,12 +358,39 @@ mod tests {
         check(&format!("GET /K/{KEY}/models"), &[], "unknown_path");
         check(&format!("POST /scene/{KEY}/chat/completions"), &[], "unknown_path");
         check("GET /v1/chat/completions", &[], "wrong_method");
-        check("OPTIONS /v1/models", &[], "wrong_method");
+        check("DELETE /v1/models", &[], "wrong_method");
         check("POST /healthz", &[], "wrong_method");
         let (_, fault) = route(&head("POST /scene/x/models", &[])).unwrap_err();
         assert!(fault.message.contains("main, subagent, compaction"), "{fault}");
         let (_, fault) = route(&head("POST /v1/message", &[])).unwrap_err();
         assert!(fault.message.contains("POST chat/completions"), "{fault}");
+    }
+
+    #[test]
+    fn whoever_asks_what_a_path_takes_needs_no_key() {
+        let asked = [("access-control-request-method", "POST"), ("x-api-key", "dummy")];
+        let posts = "Options(\"POST, OPTIONS\"), no key, no scene";
+        check("OPTIONS /v1/messages", &asked, posts);
+        check("OPTIONS /v1/models", &asked, "Options(\"GET, HEAD, OPTIONS\"), no key, no scene");
+        check("OPTIONS /v1/nothing", &asked, "unknown_path");
+    }
+
+    #[test]
+    fn faults_are_told_in_the_dialect_that_is_spoken() {
+        let anthropic = [("anthropic-version", "2023-06-01")];
+        let cases = [
+            ("POST /v1/message", &[][..], Dialect::Chat),
+            ("POST /v1/message", &anthropic[..], Dialect::Messages),
+            ("POST /v1/messages/batches", &[][..], Dialect::Messages),
+            ("GET /v1/messages?beta=true", &[][..], Dialect::Messages),
+            ("GET /v1/responses/resp_1", &[][..], Dialect::Responses),
+            ("GET /v1/chat/completions", &anthropic[..], Dialect::Chat),
+            ("POST /scene/nonsense/v1/messages", &[][..], Dialect::Messages),
+        ];
+        for (line, fields, want) in cases {
+            let (dialect, _) = route(&head(line, fields)).unwrap_err();
+            assert_eq!(dialect, want, "{line} {fields:?}");
+        }
     }
 
     #[test]

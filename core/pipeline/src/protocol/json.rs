@@ -7,6 +7,7 @@
 //! the request would end their run.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -35,12 +36,15 @@ pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
 }
 
 /// Reads a part of a body that was read raw; a fault names the field below `place`.
-pub(super) fn part<'de, T: Deserialize<'de>>(raw: &'de RawValue, place: &str) -> Result<T, Fault> {
+pub(super) fn part<'de, T: Deserialize<'de>>(
+    raw: &'de RawValue,
+    place: impl fmt::Display,
+) -> Result<T, Fault> {
     let mut json = serde_json::Deserializer::from_str(raw.get());
     serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
         let path = match path.as_str() {
-            "." => place.to_owned(),
+            "." => place.to_string(),
             below if below.starts_with('[') => format!("{place}{below}"),
             below => format!("{place}.{below}"),
         };

@@ -4,6 +4,8 @@
 //! probe. A system message that a template cannot take in the middle of a conversation becomes a
 //! user message in a fixed wrapper.
 
+use std::collections::HashMap;
+
 use minijinja::Value;
 use serde_json::{Map, Value as Json};
 
@@ -53,6 +55,9 @@ pub(super) struct Forms {
     pub wraps_instructions: bool,
     /// Ids of calls are made to be nine letters and digits.
     pub nine_letter_ids: bool,
+    /// Ids of calls are made to be `functions.NAME:NUMBER`: the id is all that the template writes
+    /// of a call's name.
+    pub function_ids: bool,
 }
 
 /// The key under which arguments that are no object are put into one.
@@ -84,10 +89,15 @@ pub(super) fn variables(
         all.push((name.as_str().into(), value::from_json(value, guard)));
     }
     let leading = messages.iter().take_while(|message| instructs(message)).count();
+    let calls = || messages.iter().flat_map(|message| &message.tool_calls);
+    let names: Names<'_> = match constants.forms.function_ids {
+        true => calls().map(|call| (call.id.as_str(), call.name.as_str())).collect(),
+        false => Names::new(),
+    };
     let list: Vec<Value> = messages
         .iter()
         .enumerate()
-        .map(|(at, message)| self::message(constants, message, at >= leading, guard))
+        .map(|(at, message)| self::message(constants, message, at >= leading, &names, guard))
         .collect();
     all.push(("messages".into(), list.into()));
     let tools = match tools {
@@ -100,7 +110,16 @@ pub(super) fn variables(
     Value::from_iter(all)
 }
 
-fn message(constants: &Constants, message: &Message, later: bool, guard: &Guard<'_>) -> Value {
+/// Names of functions by the ids of their calls.
+type Names<'a> = HashMap<&'a str, &'a str>;
+
+fn message(
+    constants: &Constants,
+    message: &Message,
+    later: bool,
+    names: &Names<'_>,
+    guard: &Guard<'_>,
+) -> Value {
     let forms = constants.forms;
     let text = |text: &str| Value::from(guard.apply(text).as_ref());
     if later && forms.wraps_instructions && instructs(message) {
@@ -131,7 +150,8 @@ fn message(constants: &Constants, message: &Message, later: bool, guard: &Guard<
         map.push(("tool_calls".into(), calls.collect::<Vec<Value>>().into()));
     }
     if let Some(id) = &message.tool_call_id {
-        map.push(("tool_call_id".into(), text(&call_id(forms, id))));
+        let name = names.get(id.as_str()).copied();
+        map.push(("tool_call_id".into(), text(&call_id(forms, id, name))));
     }
     Value::from_iter(map)
 }
@@ -157,17 +177,33 @@ fn tool_call(forms: Forms, call: &ToolCall, guard: &Guard<'_>) -> Value {
     let function =
         [("name", Value::from(guard.apply(&call.name).as_ref())), ("arguments", arguments)];
     Value::from_iter([
-        ("id", Value::from(guard.apply(&call_id(forms, &call.id)).as_ref())),
+        ("id", Value::from(guard.apply(&call_id(forms, &call.id, Some(&call.name))).as_ref())),
         ("type", Value::from("function")),
         ("function", Value::from_iter(function)),
     ])
 }
 
-/// Some templates refuse every id that is not nine letters and digits.
-fn call_id(forms: Forms, id: &str) -> String {
-    let fits = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    match forms.nine_letter_ids && !fits {
-        true => blake3::hash(id.as_bytes()).to_hex()[..9].to_owned(),
-        false => id.to_owned(),
+/// The id as the template is given it. Some templates refuse every id that is not nine letters and
+/// digits; others print nothing of a call but an id made of its name and a number. An id of another
+/// form is replaced, the same each time; what goes over the wire is never touched. Of a result whose
+/// call is not at hand the name is unknown, and the id stays.
+fn call_id(forms: Forms, id: &str, name: Option<&str>) -> String {
+    let nine = |id: &str| id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let digest = || blake3::hash(id.as_bytes());
+    match name.filter(|name| !name.is_empty()) {
+        _ if forms.nine_letter_ids && !nine(id) => digest().to_hex()[..9].to_owned(),
+        Some(name) if forms.function_ids && !of_function(id) => {
+            let [first, second, ..] = *digest().as_bytes();
+            format!("functions.{name}:{}", u16::from_be_bytes([first, second]))
+        }
+        _ => id.to_owned(),
     }
+}
+
+/// Whether an id has the form `functions.NAME:NUMBER`.
+fn of_function(id: &str) -> bool {
+    let parts = id.strip_prefix("functions.").and_then(|rest| rest.rsplit_once(':'));
+    parts.is_some_and(|(name, number)| {
+        !name.is_empty() && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }

@@ -106,7 +106,9 @@ impl Model {
             [_, ..] if self.turn_end.tools_in_header => &stub,
             tools => tools,
         };
-        let calls = calls_answered_by(prior, new);
+        // Where ids are made of names, a result whose call is unknown keeps its id.
+        let unknown = if self.constants.forms.function_ids { "" } else { "f" };
+        let calls = calls_answered_by(prior, new, unknown);
         let written = self.cut_out(&calls, new, tools, kwargs);
         match (&written, calls.get(..1)) {
             // Some templates refuse two calls in one turn; the results are written alike.
@@ -214,11 +216,11 @@ impl AfterTurn<'_> {
 }
 
 /// Templates that pair results with calls want the calls that the leading results answer.
-fn calls_answered_by(prior: &[ToolCall], new: &[Message]) -> Vec<ToolCall> {
+fn calls_answered_by(prior: &[ToolCall], new: &[Message], unknown: &str) -> Vec<ToolCall> {
     let answered = new.iter().take_while(|message| message.role == Role::Tool);
     let stub = |message: &Message| {
         let id = message.tool_call_id.clone().unwrap_or_default();
-        let name = prior.iter().find(|call| call.id == id).map_or("f", |call| &call.name);
+        let name = prior.iter().find(|call| call.id == id).map_or(unknown, |call| &call.name);
         ToolCall { name: name.to_owned(), arguments: "{}".to_owned(), id }
     };
     answered.map(stub).collect()

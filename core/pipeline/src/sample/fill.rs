@@ -8,6 +8,7 @@ use super::branches::Session;
 use super::{Sample, SampledSpan};
 use crate::planted::{self, Bug};
 use crate::record::TurnRecord;
+use crate::scene::Scene;
 use crate::turn::{Message, Role, ToolCall};
 
 /// Label of tokens whose weight version the engine did not report.
@@ -88,7 +89,10 @@ fn counts(
     let last = path.last().map(|turn| session.turns[*turn]);
     let elsewhere = |turn: usize| session.trainable(turn) && !owned(turn);
     let media = |turn: &TurnRecord| turn.messages.iter().map(|m| u64::from(m.media_dropped)).sum();
+    // Each turn counts what its whole request had, so the last one has it all.
+    let skipped = last.map_or(0, |turn| turn.skipped.values().map(|n| u64::from(*n)).sum());
     let counts = [
+        ("parts_skipped", skipped),
         ("context_diff_tokens", last.map_or(0, |turn| u64::from(turn.context_diff_tokens))),
         ("foreign_context_tokens", sum(&|_, turn| u64::from(turn.foreign_tokens))),
         ("ill_formed_turns", sum(&|_, turn| u64::from(turn.reply.ill_formed))),
@@ -103,6 +107,7 @@ fn counts(
             "trained_elsewhere_tokens",
             sum(&|at, turn| if elsewhere(at) { turn.ids.len() as u64 } else { 0 }),
         ),
+        ("unknown_turns", sum(&|_, turn| u64::from(turn.verdict.scene == Scene::Unknown))),
         ("undelivered_turns", sum(&|at, _| u64::from(session.undelivered(at)))),
     ];
     counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()

@@ -7,10 +7,18 @@ use serde::Deserialize;
 use super::conditions::Conditions;
 use super::facts::Facts;
 use super::{Evidence, Says, Scene, SceneError, SceneRule, Verdict, When};
+use crate::turn::Purpose;
 
 /// What comes with Rollgate, one file an agent.
-pub(super) const SHIPPED: &[&str] =
-    &[include_str!("shipped/hermes.toml"), include_str!("shipped/openclaw.toml")];
+pub(super) const SHIPPED: &[&str] = &[
+    include_str!("shipped/claude-code.toml"),
+    include_str!("shipped/codex.toml"),
+    include_str!("shipped/hermes.toml"),
+    include_str!("shipped/openclaw.toml"),
+    include_str!("shipped/opencode.toml"),
+    include_str!("shipped/pi.toml"),
+    include_str!("shipped/qwen-code.toml"),
+];
 
 /// The scene rules of a session. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -93,6 +101,9 @@ impl SceneSet {
                 }
                 _ => {}
             }
+        }
+        if evidence.asked.purpose == Purpose::Compaction {
+            return Verdict::compaction_item();
         }
         // Who says what the main loop looks like means that nothing else is it.
         let told = agent.is_some() || own().any(|rule| rule.rule.says == Says::Scene(Scene::Main));

@@ -1,9 +1,14 @@
 //! Rules: which of them decides, by what evidence, and what is wrong with them.
 
+mod claude_code;
+mod codex;
 mod conditions;
 mod hermes;
 mod openclaw;
+mod opencode;
 mod order;
+mod pi;
+mod qwen_code;
 mod shipped;
 
 use super::*;
@@ -57,6 +62,17 @@ impl Case {
             continues: self.continues,
         });
         (verdict.scene, verdict.rule)
+    }
+}
+
+/// What each call is told to be, by a session that names its agent and by one that does not.
+#[track_caller]
+fn check_calls(agent: &str, calls: Vec<(Case, Scene, &str)>) {
+    for (case, scene, rule) in calls {
+        for named in [Some(agent), None] {
+            let set = SceneSet::for_session(named, &[], &[]).unwrap();
+            assert_eq!(case.verdict(&set), (scene, rule.to_owned()), "{agent}, named {named:?}");
+        }
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn joins<'m>(
     stored: impl Iterator<Item = &'m Message> + Clone,
     sent: &Message,
 ) -> Option<Likeness> {
-    if !rules.built_in(JOINED_ANSWERS) {
+    if !rules.built_in(JOINED_ANSWERS) || text_follows_calls(stored.clone()) {
         return None;
     }
     let calls: Vec<_> = stored.clone().flat_map(|message| &message.tool_calls).collect();
@@ -61,6 +61,16 @@ pub(super) fn joins<'m>(
         && calls.len() == sent.tool_calls.len()
         && calls.iter().zip(&sent.tool_calls).all(|(left, right)| same_call(left, right));
     same.then(|| Likeness { rule: JOINED_ANSWERS.to_owned(), partial: false })
+}
+
+/// Whether one of these messages says something behind calls: a single message cannot hold that.
+fn text_follows_calls<'m>(run: impl Iterator<Item = &'m Message>) -> bool {
+    let mut called = false;
+    run.into_iter().any(|message| {
+        let follows = called && !message.content.trim().is_empty();
+        called |= !message.tool_calls.is_empty();
+        follows
+    })
 }
 
 fn read(rules: &RuleSet, message: &Message) -> String {

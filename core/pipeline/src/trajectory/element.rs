@@ -1,7 +1,7 @@
 //! Elements: what matching walks over, and which differences between two messages do not count.
 //!
 //! Ignored always: outer white space, CRLF, empty messages, consecutive assistant messages split or
-//! joined, reasoning present or absent, tool-call ids (a result counts by the position of its
+//! joined (unless text follows calls: no single message can hold that order), reasoning present or absent, tool-call ids (a result counts by the position of its
 //! call), key order, spacing and number spelling of tool arguments. That is the loose digest. The
 //! strict one is of what a template could see: texts as they are, reasoning, names and argument
 //! texts of calls; never ids.
@@ -98,6 +98,9 @@ pub(super) fn is_empty(message: &Message) -> bool {
     message.content.trim().is_empty() && message.tool_calls.is_empty()
 }
 
+/// Stands among the calls of a run where text follows them; no call has such a name.
+const TEXT_BEHIND_CALLS: &[u8] = b"\0text";
+
 /// Assistant messages that follow each other, digested as one while they come.
 #[derive(Default)]
 pub(super) struct Run {
@@ -117,6 +120,10 @@ impl Run {
         let text = if self.any_text { text.as_ref() } else { text.trim_start() };
         let body = text.trim_end();
         if !body.is_empty() {
+            if let Some(calls) = &mut self.calls {
+                // The order of text and calls counts: no single message can hold this one.
+                add_bytes(calls, TEXT_BEHIND_CALLS);
+            }
             self.text.update(self.gap.as_bytes());
             self.text.update(body.as_bytes());
             self.gap.clear();

@@ -12,7 +12,7 @@ use super::work::Work;
 use super::{Digest, Path, Reader};
 use crate::id::{TokenId, TurnIndex};
 use crate::record::TurnRecord;
-use crate::turn::Message;
+use crate::turn::{Message, ToolCall};
 
 /// Where a request joins the trajectory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -234,6 +234,14 @@ impl Trajectory {
         self.node(turn).map_or((None, false), |node| {
             (self.tokens.ids(node.sampled).last().copied(), node.reasoning_open)
         })
+    }
+
+    /// The calls of the run of assistant messages that a turn's answer ends, as they are stored; known
+    /// once a request was matched with the turn.
+    pub fn calls_through(&self, turn: TurnIndex) -> Vec<ToolCall> {
+        let steps = &self.layer.borrow().steps;
+        let run = steps.place(turn).map_or_else(Vec::new, |place| steps.run(place.step));
+        run.into_iter().flat_map(|step| steps.step(step).message.tool_calls.clone()).collect()
     }
 
     /// Ids held, each prefix counted once.

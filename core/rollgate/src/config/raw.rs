@@ -98,6 +98,7 @@ pub(super) fn parse(
 ) -> Result<Raw, ConfigError> {
     // First as it stands, so that an error has its line; then again with the overrides.
     let raw: Raw = toml::from_str(text).map_err(|error| located(path, text, &error))?;
+    super::rules::check(path, text, &raw.sessions)?;
     let mut overrides: Vec<_> = environment.filter_map(overriding).collect();
     if overrides.is_empty() {
         return Ok(raw);

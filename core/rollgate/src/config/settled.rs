@@ -52,7 +52,7 @@ pub struct Agents {
     pub listen: SocketAddr,
     /// What agents call it, where that differs from `listen`; empty: the same.
     pub public_url: String,
-    /// Seconds between keepalives of a stream; the first comes after 3 s.
+    /// Seconds between keepalives of a stream; the first comes after 3 s. 0: there are none.
     pub keepalive_s: u64,
 }
 
@@ -251,7 +251,7 @@ pub(super) fn settle(path: &str, raw: Raw) -> Result<Settled, ConfigError> {
         agents: Agents {
             listen: address("agents.listen", raw.agents.listen, "127.0.0.1:8400")?,
             public_url: raw.agents.public_url.unwrap_or_default(),
-            keepalive_s: raw.agents.keepalive_s.unwrap_or(5).max(1),
+            keepalive_s: raw.agents.keepalive_s.unwrap_or(5),
         },
         control: Control {
             listen: address("control.listen", raw.control.listen, "127.0.0.1:8401")?,

@@ -74,6 +74,19 @@ fn what_is_wrong_is_named_with_its_line() {
     check_bad(&nameless, &["sessions.rules", "has no name"]);
     let broken = nameless.replace("name = \"\"", "name = \"r\"\npattern = \"(\"");
     check_bad(&broken, &["sessions.rules", "\"r\"", "not a regular expression"]);
+    check_bad(&broken, &["node.toml:7"]);
+    let scenes = "[[sessions.scenes]]\nname = \"s\"\nscene = \"main\"\n[sessions.scenes.when]\n";
+    check_bad(
+        &format!("{scenes}tols = [\"bash\"]\n"),
+        &["node.toml:5", "`tols`", "did you mean `tool`"],
+    );
+    check_bad(&scenes.replace("\"main\"", "\"mian\""), &["node.toml:3", "did you mean `main`"]);
+    let bad = format!("{scenes}min_tools = 1\nheader = {{ a = \"b\",\n  x-kind = \"(\" }}\n");
+    check_bad(&bad, &["node.toml:7", "sessions.scenes", "\"s\"", "`header.x-kind`", "unclosed"]);
+    check_bad(&format!("{scenes}system = \"(\"\n"), &["node.toml:5", "`system`"]);
+    check_bad(&scenes.replace("\"main\"", "\"off\""), &["node.toml:2", "no rule of that name"]);
+    let twice = scenes.replace("[sessions.scenes.when]\n", "");
+    check_bad(&format!("{GOOD}{twice}{twice}"), &["sessions.scenes", "stands twice"]);
     check_bad("a = [", &["node.toml:1"]);
     check_bad("[[engines]]\nurl = \"http://e\"\n", &["model.dir"]);
     check_bad("[model]\ndir = \"m\"\n", &["engines"]);

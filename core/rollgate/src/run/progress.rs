@@ -108,7 +108,10 @@ pub(super) fn table(summary: &Summary, out: &Path) -> String {
     if let Some(mean) = summary.mean_reward {
         row("mean reward", format!("{mean:.3} over {} attempts", summary.rewarded));
     }
-    row("turns", summary.turns.to_string());
+    let scenes: Vec<_> =
+        summary.scenes.iter().map(|(scene, count)| format!("{scene} {count}")).collect();
+    let scenes = if scenes.is_empty() { String::new() } else { format!(": {}", scenes.join(", ")) };
+    row("turns", format!("{}{scenes}", summary.turns));
     row("sampled tokens", summary.sampled_tokens.to_string());
     let unhealthy: Vec<_> =
         summary.unhealthy.iter().map(|(code, count)| format!("{code} x{count}")).collect();
@@ -118,6 +121,9 @@ pub(super) fn table(summary: &Summary, out: &Path) -> String {
     for failure in &summary.failures {
         let reason = failure.reason.as_ref().map_or_else(String::new, ToString::to_string);
         row(&failure.attempt_id, format!("{}: {reason}", failure.outcome));
+    }
+    for warning in &summary.warnings {
+        row("warning", warning.clone());
     }
     if let Some(stopped) = &summary.stopped {
         row("stopped", stopped.clone());

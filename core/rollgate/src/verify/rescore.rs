@@ -95,9 +95,10 @@ fn score(
     let limit = rollgate_pipeline::limits::Limits::default().engine_reply_bytes;
     let body = reply.body_mut().with_config().limit(limit).read_to_vec().map_err(engine)?;
     kind.read_scores(status, &body, tokens).map_err(|fault| match fault.kind {
-        FaultKind::EngineBusy | FaultKind::EngineDown | FaultKind::EngineTimeout => {
-            Refused::Engine(fault.message)
-        }
+        FaultKind::EngineBusy
+        | FaultKind::EngineLimited
+        | FaultKind::EngineDown
+        | FaultKind::EngineTimeout => Refused::Engine(fault.message),
         _ => Refused::Sample(fault.message),
     })
 }

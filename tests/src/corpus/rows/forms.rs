@@ -4,11 +4,13 @@ use serde_json::{Value, json};
 
 use super::Row;
 use crate::corpus::agent::{Agent, blocks};
+use crate::corpus::dialect::KEPT;
 use crate::corpus::script::{Script, bash, calls, content_of, text};
 
 pub(super) const ROWS: &[Row] = &[
     Row::new("M01", "everything verbatim", |a| a.go(1..=7)),
     Row::new("M02", "one turn's thinking dropped", m02),
+    Row::new("M03", "thinking with an empty signature", m03),
     Row::new("M04", "thinking of all but the last turn dropped", m04),
     Row::new("M05", "arguments re-serialised compactly", m05),
     Row::new("M06", "arguments with keys sorted", m06),
@@ -16,17 +18,29 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("M08", "tool-call ids stripped to letters and digits", m08),
     Row::new("M09", "tool-call ids replaced by its own", m09),
     Row::new("M10", "content as one text block and back", m10),
+    Row::new("M11", "cache_control moved every turn", m11),
     Row::new("M18", "trailing white space of an answer trimmed", m18).says(m18_script),
     Row::new("M19", "CRLF turned to LF in a tool result", m19),
     Row::new("M20", "empty assistant text dropped", m20),
     Row::new("M23", "parallel tool results one by one", m23).says(two_calls),
     Row::new("M24", "a text after tool results", m24),
     Row::new("M25", "`name` missing on tool messages after resume", m25),
+    Row::new("M26", "item ids new after resume", m26),
 ];
 
 fn m02(a: &mut Agent) {
     a.go(1..=4);
     forget(a.nth("assistant", 3), "reasoning_content");
+    a.go(5..=7);
+}
+
+fn m03(a: &mut Agent) {
+    a.go(1..=4);
+    for message in a.messages.iter_mut().filter(|message| message["role"] == "assistant") {
+        let signature = &mut message[KEPT]["signature"];
+        assert!(signature.as_str().is_some_and(|text| !text.is_empty()), "it was signed");
+        *signature = "".into();
+    }
     a.go(5..=7);
 }
 
@@ -123,6 +137,12 @@ fn m10(a: &mut Agent) {
     a.go(6..=7);
 }
 
+/// The mark on the last block of each request is gone in the next.
+fn m11(a: &mut Agent) {
+    a.habits.marks_cache = true;
+    a.go(1..=7);
+}
+
 fn m18_script(name: &str) -> Script {
     Script::usual(name).with("3", text("I report half way.", "Three callers, one module.  \n\n"))
 }
@@ -168,6 +188,7 @@ pub(super) fn two_calls(name: &str) -> Script {
 }
 
 fn m23(a: &mut Agent) {
+    a.habits.results_apart = true;
     a.go(1..=7);
     let results = a.messages.iter().filter(|message| message["role"] == "tool").count();
     assert_eq!(results, 7, "one turn has two results");
@@ -188,5 +209,26 @@ fn m25(a: &mut Agent) {
         a.nth("tool", step)["name"] = json!("bash");
     }
     a.messages.iter_mut().filter(|m| m["role"] == "tool").for_each(|m| forget(m, "name"));
+    a.go(5..=7);
+}
+
+fn m26(a: &mut Agent) {
+    a.go(1..=4);
+    let mut count = 0;
+    for message in a.messages.iter_mut().filter(|message| message["role"] == "assistant") {
+        let kept = message[KEPT].as_object_mut().expect("items are kept");
+        let calls = kept.remove("calls").expect("calls are kept");
+        let calls = calls.as_array().expect("a list").clone();
+        let mut renamed = |mut item: Value| {
+            count += 1;
+            let (kind, _) = item["id"].as_str().expect("an id").split_once('_').expect("a kind");
+            item["id"] = json!(format!("{kind}_after-resume-{count}"));
+            item
+        };
+        kept.values_mut().for_each(|item| *item = renamed(item.clone()));
+        let calls = calls.into_iter().map(renamed).collect::<Value>();
+        kept.insert("calls".to_owned(), calls);
+    }
+    assert!(count > 6, "{count} items have other ids");
     a.go(5..=7);
 }

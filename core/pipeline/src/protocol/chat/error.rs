@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::fault::{Fault, FaultKind, Whose};
+use crate::fault::{Fault, FaultKind};
 use crate::protocol::json;
 
 #[derive(Serialize)]
@@ -31,9 +31,10 @@ pub(in crate::protocol) fn error(fault: &Fault) -> Vec<u8> {
     out
 }
 
-/// The same as the last event of a stream, with the end mark that clients wait for.
+/// The same as the last event of a stream. No end mark follows: that stands behind whole answers
+/// only, and clients raise an error at the event itself.
 pub(in crate::protocol) fn error_event(fault: &Fault) -> Vec<u8> {
-    [b"data: ", error(fault).as_slice(), b"\n\ndata: [DONE]\n\n"].concat()
+    [b"data: ", error(fault).as_slice(), b"\n\n"].concat()
 }
 
 /// OpenAI's error types, coarser than our kinds, which are in `code`.
@@ -43,7 +44,7 @@ fn kind(kind: FaultKind) -> &'static str {
         403 => "permission_error",
         404 => "not_found_error",
         429 => "rate_limit_error",
-        _ if kind.whose() == Whose::Agent => "invalid_request_error",
+        400..=499 => "invalid_request_error",
         _ => "server_error",
     }
 }
@@ -73,6 +74,8 @@ mod tests {
             (FaultKind::UnknownPath, "not_found_error"),
             (FaultKind::BodyTooLarge, "invalid_request_error"),
             (FaultKind::EngineBusy, "server_error"),
+            (FaultKind::EngineLimited, "rate_limit_error"),
+            (FaultKind::EngineRefused, "invalid_request_error"),
             (FaultKind::JournalFailed, "server_error"),
         ];
         for (fault, name) in cases {
@@ -81,12 +84,12 @@ mod tests {
     }
 
     #[test]
-    fn k06_a_broken_stream_ends_with_an_error_and_the_end_mark() {
+    fn d07_a_broken_stream_ends_with_an_error_and_no_end_mark() {
         let event = error_event(&Fault::new(FaultKind::EngineDown, "gone"));
         assert_eq!(
             String::from_utf8(event).unwrap(),
             "data: {\"error\":{\"message\":\"gone\",\"type\":\"server_error\",\"param\":null,\
-             \"code\":\"engine_down\"}}\n\ndata: [DONE]\n\n"
+             \"code\":\"engine_down\"}}\n\n"
         );
     }
 }

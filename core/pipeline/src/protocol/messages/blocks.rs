@@ -9,20 +9,11 @@ use super::document;
 use super::place::{Content, Place};
 use super::tools::Offer;
 use crate::fault::Fault;
+use crate::protocol::media::{Media, skip};
+use crate::turn::Tool;
 
 /// What was left out, by type.
 pub(super) type Skipped = BTreeMap<String, u32>;
-
-/// Counts something that no model can use. Types come from agents: long ones, and more of them than
-/// anybody has, are counted under one name.
-pub(super) fn skip(skipped: &mut Skipped, kind: &str) {
-    let named =
-        kind.len() <= 64 && !kind.is_empty() && (skipped.len() < 32 || skipped.contains_key(kind));
-    *skipped.entry(if named { kind } else { "other" }.to_owned()).or_default() += 1;
-}
-
-/// Stands where an image was.
-const IMAGE: &str = "[image omitted]";
 
 /// Text in the making. Blocks are joined in order without anything between them, as templates that
 /// take lists do, so that it does not matter how an agent cuts a text into blocks.
@@ -64,22 +55,19 @@ struct Reference {
 pub(super) struct Reader<'a> {
     offer: &'a Offer,
     pub(super) skipped: Skipped,
+    /// Deferred tools that results refer to, by name.
+    pub(super) loaded: BTreeMap<String, Tool>,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(offer: &'a Offer) -> Self {
-        Self { offer, skipped: Skipped::new() }
+        Self { offer, skipped: Skipped::new(), loaded: BTreeMap::new() }
     }
 
     /// The type of a block.
     pub(super) fn kind(&self, place: &Place<'_>, raw: &RawValue) -> Result<String, Fault> {
         let typed: Typed = place.read(raw)?;
         typed.r#type.ok_or_else(|| place.bad("a content block has no type"))
-    }
-
-    /// Counts a block that no model can use.
-    pub(super) fn skip(&mut self, kind: &str) {
-        skip(&mut self.skipped, kind);
     }
 
     /// Text of content that holds text, media and references only.
@@ -115,17 +103,19 @@ impl<'a> Reader<'a> {
                 let block: TextBlock = place.read(raw)?;
                 out.push(&block.text.unwrap_or_default());
             }
-            "image" => {
-                out.push(IMAGE);
-                out.media += 1;
-            }
             "document" => document::document(self, place, raw, out)?,
             "search_result" => document::search_result(self, place, raw, out)?,
             "tool_reference" => {
                 let block: Reference = place.read(raw)?;
                 self.reference(&block.tool_name.unwrap_or_default(), out);
             }
-            _ => self.skip(kind),
+            _ => match Media::of(kind) {
+                Some(media) => {
+                    out.push(media.placeholder());
+                    out.media += 1;
+                }
+                None => skip(&mut self.skipped, kind),
+            },
         }
         Ok(())
     }
@@ -137,9 +127,10 @@ impl<'a> Reader<'a> {
             out.push("\n");
         }
         match self.offer.deferred.get(name) {
-            Some(definition) => {
+            Some(deferred) => {
                 out.push("Tool loaded: ");
-                out.push(definition);
+                out.push(&deferred.text);
+                self.loaded.insert(name.to_owned(), deferred.tool.clone());
             }
             None => {
                 out.push("Tool: ");

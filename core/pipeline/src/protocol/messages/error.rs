@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::fault::{Fault, FaultKind, Whose};
+use crate::fault::{Fault, FaultKind};
 use crate::protocol::json;
 
 #[derive(Serialize)]
@@ -44,7 +44,7 @@ fn kind(kind: FaultKind) -> &'static str {
         429 => "rate_limit_error",
         503 => "overloaded_error",
         504 => "timeout_error",
-        _ if kind.whose() == Whose::Agent => "invalid_request_error",
+        400..=499 => "invalid_request_error",
         _ => "api_error",
     }
 }

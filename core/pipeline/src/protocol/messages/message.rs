@@ -7,7 +7,7 @@ use super::blocks::{Reader, Skipped, Text};
 use super::place::{Content, Place};
 use super::tools::Offer;
 use crate::fault::Fault;
-use crate::turn::{Message, Role, ToolCall};
+use crate::turn::{Message, Role, Tool, ToolCall};
 
 /// A message as sent.
 #[derive(Deserialize)]
@@ -21,6 +21,8 @@ pub(super) struct RawMessage {
 pub(super) struct Talk {
     pub(super) messages: Vec<Message>,
     pub(super) skipped: Skipped,
+    /// Deferred tools that results refer to.
+    pub(super) loaded: Vec<Tool>,
 }
 
 /// Reads instructions and messages.
@@ -50,7 +52,8 @@ pub(super) fn talk(
     if messages.is_empty() {
         return Err(top.bad("the messages are all empty"));
     }
-    Ok(Talk { messages, skipped: reader.skipped })
+    let loaded = reader.loaded.into_values().collect();
+    Ok(Talk { messages, skipped: reader.skipped, loaded })
 }
 
 /// Instructions, at the head or in the middle, where they stand. Their blocks are lines of their
@@ -70,7 +73,8 @@ fn instructions(
                 let mut text = Text::default();
                 let kind = reader.kind(&place, block)?;
                 reader.block(&place, &kind, block, &mut text)?;
-                if !whole.is_empty() && !text.is_empty() {
+                let begun = !whole.is_empty() && !whole.text.ends_with('\n');
+                if begun && !text.is_empty() {
                     whole.push("\n");
                 }
                 whole.push(&text.text);

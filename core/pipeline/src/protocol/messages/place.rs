@@ -47,7 +47,7 @@ impl<'a> Place<'a> {
 
     /// Reads what stands here.
     pub(super) fn read<'de, T: Deserialize<'de>>(&self, raw: &'de RawValue) -> Result<T, Fault> {
-        json::part(raw, &self.to_string())
+        json::part(raw, self)
     }
 
     /// The entries of what stands here: nothing, one text, or a list.

@@ -62,6 +62,7 @@ pub(in crate::protocol) fn read(body: &[u8]) -> Result<Asked, Fault> {
     };
     Ok(Asked {
         tools: offer.tools,
+        loaded_tools: talk.loaded,
         tool_choice: offer.choice,
         parallel_tool_calls: offer.parallel,
         format: raw.output_config.and_then(|config| config.format).or(raw.output_format),

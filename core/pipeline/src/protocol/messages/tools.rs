@@ -10,10 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::blocks::{Skipped, skip};
+use super::blocks::Skipped;
 use super::place::Place;
 use crate::exact;
 use crate::fault::Fault;
+use crate::protocol::media::skip;
 use crate::turn::{Tool, ToolChoice};
 
 /// A tool as sent, as far as it is looked at.
@@ -31,15 +32,22 @@ pub(super) struct RawTool {
 pub(super) struct Offer {
     /// Shown to the model, in canonical form and the order sent.
     pub(super) tools: Vec<Tool>,
-    /// Definitions, as JSON text, of tools that are shown only where a result refers to them, by
-    /// name.
-    pub(super) deferred: BTreeMap<String, String>,
+    /// Shown only where a result refers to it, by name.
+    pub(super) deferred: BTreeMap<String, Deferred>,
     /// Which may be called.
     pub(super) choice: ToolChoice,
     /// Whether more than one call per answer is welcome.
     pub(super) parallel: Option<bool>,
     /// Tools that run on Anthropic's servers, by type.
     pub(super) skipped: Skipped,
+}
+
+/// A tool that the list does not show.
+pub(super) struct Deferred {
+    /// In canonical form.
+    pub(super) tool: Tool,
+    /// Its definition as it is told to the model, JSON.
+    pub(super) text: String,
 }
 
 /// Reads tools and choice. Without tools there is nothing to choose; with `none` there are no tools.
@@ -55,11 +63,11 @@ pub(super) fn offer(raw: Vec<RawTool>, choice: Option<Value>) -> Result<Offer, F
     for (index, tool) in raw.into_iter().enumerate() {
         offer.take(&Place::top("tools").index(index), tool)?;
     }
-    if choice == ToolChoice::None {
-        offer.tools.clear();
-    }
     if offer.tools.is_empty() && offer.deferred.is_empty() {
         return Ok(offer);
+    }
+    if choice == ToolChoice::None {
+        offer.tools.clear();
     }
     if let ToolChoice::Named(name) = &choice
         && !offer.tools.iter().any(|tool| tool["function"]["name"] == **name)
@@ -78,7 +86,7 @@ impl Offer {
             skip(&mut self.skipped, kind);
             return Ok(());
         }
-        let name = raw.name.filter(|name| !name.is_empty());
+        let name = raw.name.clone().filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| {
             place.key("name").bad("a tool needs a name, a text that is not empty")
         })?;
@@ -87,25 +95,32 @@ impl Offer {
         let parameters = exact::read(schema).filter(Value::is_object);
         let parameters = parameters
             .ok_or_else(|| place.key("input_schema").bad("a JSON schema is needed, an object"))?;
-        if raw.defer_loading == Some(true) {
-            let definition = Definition {
-                name: &name,
-                description: raw.description.as_deref(),
-                parameters: raw.input_schema.as_deref(),
-            };
-            let text = serde_json::to_string(&definition).unwrap_or_default();
-            self.deferred.insert(name, text);
-            return Ok(());
-        }
+        let text = match raw.defer_loading {
+            Some(true) => Some(definition(&name, &raw)),
+            _ => None,
+        };
         let mut function = Map::new();
-        function.insert("name".to_owned(), name.into());
+        function.insert("name".to_owned(), name.as_str().into());
         if let Some(description) = raw.description {
             function.insert("description".to_owned(), description.into());
         }
         function.insert("parameters".to_owned(), parameters);
-        self.tools.push(json!({"type": "function", "function": function}));
+        let tool = json!({"type": "function", "function": function});
+        match text {
+            Some(text) => drop(self.deferred.insert(name, Deferred { tool, text })),
+            None => self.tools.push(tool),
+        }
         Ok(())
     }
+}
+
+fn definition(name: &str, raw: &RawTool) -> String {
+    let definition = Definition {
+        name,
+        description: raw.description.as_deref(),
+        parameters: raw.input_schema.as_deref(),
+    };
+    serde_json::to_string(&definition).unwrap_or_default()
 }
 
 /// The schema of a tool that has none.

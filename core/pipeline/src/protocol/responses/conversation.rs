@@ -1,8 +1,9 @@
 //! Items folded into messages.
 //!
 //! Consecutive items of the model are one assistant message: reasoning, text, calls. A new one begins
-//! where an item of another exchange follows, or reasoning follows text or calls. Calls of one answer
-//! whose results stand between them are still one message's.
+//! where an item of another exchange follows, reasoning follows text or calls, or text follows calls:
+//! a message holds them in that order only. Calls of one answer whose results stand between them are
+//! still one message's.
 //!
 //! Our ids and opaque texts bring back what the agent did not send: referenced items, reasoning of
 //! which only the opaque text is left, arguments as the model wrote them. An opaque text counts once
@@ -74,10 +75,10 @@ impl<'p> Conversation<'p> {
     }
 
     /// The result of a call.
-    pub(super) fn result(&mut self, call_id: String, content: Content) {
+    pub(super) fn result(&mut self, call_id: Option<String>, content: Content) {
         self.close();
         let message = self.message(Role::Tool, content);
-        self.messages.push(Message { tool_call_id: Some(call_id), ..message });
+        self.messages.push(Message { tool_call_id: call_id, ..message });
     }
 
     fn message(&mut self, role: Role, content: Content) -> Message {
@@ -88,7 +89,15 @@ impl<'p> Conversation<'p> {
     /// Text of the model.
     pub(super) fn text(&mut self, mark: Option<Mark<'_>>, content: Content) {
         content.skipped.iter().for_each(|kind| self.skip(kind));
-        let message = self.assistant(mark.map(|mark| mark.exchange));
+        let exchange = mark.map(|mark| mark.exchange);
+        if self.open(exchange).is_some_and(|message| !message.tool_calls.is_empty()) {
+            if content.text.trim().is_empty() {
+                return;
+            }
+            self.close();
+        }
+        let at = self.assistant(exchange);
+        let message = &mut self.messages[at];
         message.media_dropped += content.media;
         match message.content.is_empty() {
             true => message.content = content.text,
@@ -110,14 +119,11 @@ impl<'p> Conversation<'p> {
         let Some(text) = text else { return self.skip(REASONING) };
         let spoke =
             |message: &Message| !message.content.is_empty() || !message.tool_calls.is_empty();
-        let another = |turn: &Turn| exchange.is_none() || turn.exchange.as_deref() != exchange;
-        if self.turn.as_ref().is_some_and(|turn| {
-            turn.open && another(turn) && self.messages.get(turn.at).is_some_and(spoke)
-        }) {
+        if self.open(exchange).is_some_and(spoke) {
             self.close();
         }
-        let message = self.assistant(exchange);
-        match &mut message.reasoning {
+        let at = self.assistant(exchange);
+        match &mut self.messages[at].reasoning {
             Some(reasoning) => {
                 reasoning.push_str("\n\n");
                 reasoning.push_str(&text);
@@ -140,31 +146,21 @@ impl<'p> Conversation<'p> {
         rewritten: bool,
     ) {
         let mut call = ToolCall { id, name, arguments };
-        let message = match self.spread(mark, &call.id) {
-            Some(at) => &mut self.messages[at],
+        let at = match self.spread(mark, &call.id) {
+            Some(at) => at,
             None => self.assistant(mark.map(|mark| mark.exchange)),
         };
-        message.tool_calls.push(ToolCall {
-            id: String::new(),
-            name: String::new(),
-            arguments: String::new(),
-        });
-        let place = message.tool_calls.len() - 1;
-        let turn = self.turn.as_ref();
-        let written = turn.and_then(|turn| turn.reply.as_ref()).and_then(|reply| {
+        let reply = self.turn.as_ref().and_then(|turn| turn.reply.as_ref());
+        let written = reply.filter(|_| rewritten).and_then(|reply| {
             let same = |own: &&ToolCall| own.id == call.id && own.name == call.name;
             reply.tool_calls.iter().find(same)
         });
-        if let Some(written) = written.filter(|_| rewritten)
+        if let Some(written) = written
             && same_input(&written.arguments, &call.arguments)
         {
             call.arguments.clone_from(&written.arguments);
         }
-        if let Some(turn) = turn
-            && let Some(slot) = self.messages[turn.at].tool_calls.get_mut(place)
-        {
-            *slot = call;
-        }
+        self.messages[at].tool_calls.push(call);
     }
 
     /// The message of the latest turn, where only results came after it and this call is its too.
@@ -202,8 +198,16 @@ impl<'p> Conversation<'p> {
         Ok(())
     }
 
-    /// The message that items of this exchange belong to.
-    fn assistant(&mut self, exchange: Option<&str>) -> &mut Message {
+    /// The message of the open turn, unless it is known to be this exchange's: what that one said is
+    /// its own in any order.
+    fn open(&self, exchange: Option<&str>) -> Option<&Message> {
+        let another = |turn: &&Turn| exchange.is_none() || turn.exchange.as_deref() != exchange;
+        let turn = self.turn.as_ref().filter(|turn| turn.open).filter(another)?;
+        self.messages.get(turn.at)
+    }
+
+    /// Index of the message that items of this exchange belong to.
+    fn assistant(&mut self, exchange: Option<&str>) -> usize {
         let apart = |turn: &Turn| {
             let differ = |own: &String| exchange.is_some_and(|exchange| exchange != own);
             !turn.open || turn.exchange.as_ref().is_some_and(differ)
@@ -223,7 +227,7 @@ impl<'p> Conversation<'p> {
                 turn.reply = self.past.reply(exchange);
             }
         }
-        &mut self.messages[at]
+        at
     }
 
     /// Ends the open turn, if there is one.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::compaction;
 use super::content::Content;
@@ -64,7 +64,7 @@ impl RawItem {
 /// Adds the item at this index.
 pub(super) fn add(
     talk: &mut Conversation<'_>,
-    tools: &mut Tools,
+    tools: &Tools,
     index: usize,
     mut item: RawItem,
 ) -> Result<(), Fault> {
@@ -91,6 +91,10 @@ pub(super) fn add(
             let arguments = json!({"input": item.input.unwrap_or_default()}).to_string();
             talk.call(mark, call_id, name, arguments, true);
         }
+        // Without an id it is a search that its provider made.
+        Some(kind @ ("tool_search_call" | "tool_search_output")) if item.call_id.is_none() => {
+            talk.skip(kind);
+        }
         Some("tool_search_call") => {
             let name = tools.flat(None, "tool_search");
             let call_id = call_id(index, item.call_id, &item.id)?;
@@ -99,20 +103,22 @@ pub(super) fn add(
         Some("local_shell_call") => {
             let name = tools.flat(None, LOCAL_SHELL);
             let call_id = call_id(index, item.call_id, &item.id)?;
-            talk.call(mark, call_id, name, as_text(item.action), true);
+            talk.call(mark, call_id, name, shell_arguments(item.action), true);
         }
         Some("function_call_output" | "custom_tool_call_output" | "local_shell_call_output") => {
-            let call_id = call_id(index, item.call_id, &item.id)?;
-            talk.result(call_id, item.output.unwrap_or_default());
+            talk.result(item.call_id, item.output.unwrap_or_default());
         }
         Some("tool_search_output") => {
-            let call_id = call_id(index, item.call_id, &item.id)?;
-            let found = Value::from(tools.found.remove(&index).unwrap_or_default()).to_string();
-            talk.result(call_id, found.into());
+            let found =
+                Value::from(tools.found.get(&index).cloned().unwrap_or_default()).to_string();
+            talk.result(item.call_id, found.into());
         }
         Some("item_reference") => {
-            let id = item.id.as_deref().unwrap_or_default();
-            talk.reference(index, id)?;
+            talk.reference(index, item.id.as_deref().unwrap_or_default())?;
+        }
+        // Nothing but an id is a reference too.
+        None if item.id.is_some() && item.content.is_none() => {
+            talk.reference(index, item.id.as_deref().unwrap_or_default())?;
         }
         Some("agent_message") => {
             let author = item.author.as_deref().unwrap_or("unknown");
@@ -165,8 +171,9 @@ fn is_hosted(kind: &str) -> bool {
             | "mcp_call"
             | "mcp_approval_request"
             | "mcp_approval_response"
-            | "ghost_snapshot"
-            | "context_management"
+            | "program"
+            | "program_output"
+            | "configuration_update"
     )
 }
 
@@ -213,6 +220,17 @@ fn flat(
 fn call_id(index: usize, call_id: Option<String>, id: &Option<String>) -> Result<String, Fault> {
     let either = call_id.or_else(|| id.clone()).filter(|id| !id.is_empty());
     either.ok_or_else(|| at(index, "call_id", "a call_id is missing"))
+}
+
+/// The arguments of a shell's call: what its tool takes.
+fn shell_arguments(mut action: Option<Value>) -> String {
+    if let Some(action) = action.as_mut().and_then(Value::as_object_mut) {
+        action.shift_remove("type");
+        if action.get("env").and_then(Value::as_object).is_some_and(Map::is_empty) {
+            action.shift_remove("env");
+        }
+    }
+    as_text(action)
 }
 
 fn as_text(arguments: Option<Value>) -> String {

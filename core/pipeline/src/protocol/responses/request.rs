@@ -92,7 +92,7 @@ fn asked(mut raw: RawRequest, past: &dyn Past) -> Result<Asked, Fault> {
         found_by: None,
     }];
     lists.extend(input.iter_mut().enumerate().filter_map(|(at, item)| item.take_tools(at)));
-    let mut tools = Tools::read(lists)?;
+    let tools = Tools::read(lists)?;
     let tool_choice = tools.choice(raw.tool_choice.as_ref())?;
 
     let mut talk = Conversation::new(past);
@@ -100,7 +100,7 @@ fn asked(mut raw: RawRequest, past: &dyn Past) -> Result<Asked, Fault> {
         talk.say(Role::System, instructions.into());
     }
     for (index, item) in input.into_iter().enumerate() {
-        items::add(&mut talk, &mut tools, index, item)?;
+        items::add(&mut talk, &tools, index, item)?;
     }
     tools.hosted.iter().for_each(|kind| talk.skip(kind));
     let (messages, skipped) = talk.finish();
@@ -114,6 +114,7 @@ fn asked(mut raw: RawRequest, past: &dyn Past) -> Result<Asked, Fault> {
     };
     let mut asked = Asked {
         tools: if tool_choice == ToolChoice::None { Vec::new() } else { tools.offered },
+        loaded_tools: tools.found.into_values().flatten().collect(),
         wire_tools: tools.wire,
         tool_choice,
         parallel_tool_calls: raw.parallel_tool_calls,

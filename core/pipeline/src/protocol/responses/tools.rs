@@ -1,6 +1,6 @@
 //! Tools on offer, under flat names, and the way back to the names and forms of the wire.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
@@ -23,7 +23,7 @@ pub(super) struct Tools {
     /// Types of tools that only their provider can run.
     pub hosted: Vec<String>,
     /// What searches found, by the index of their result.
-    pub found: HashMap<usize, Vec<Tool>>,
+    pub found: BTreeMap<usize, Vec<Tool>>,
     /// Flat names by namespace and name.
     names: HashMap<(Option<String>, String), String>,
     taken: HashSet<String>,

@@ -2,8 +2,8 @@
 
 use super::talk::{NEXT, answer, result, user};
 use super::{note, render};
-use crate::render::Model;
 use crate::render::conversation::Forms;
+use crate::render::{Family, Model};
 use crate::turn::{Message, Role};
 
 /// Finds out all of them.
@@ -27,6 +27,11 @@ fn called(content: &str, id: &str) -> Vec<Message> {
 }
 
 fn ids(model: &mut Model) {
+    if model.family == Family::KimiK2 {
+        model.constants.forms.function_ids = true;
+        note(model, "ids of tool calls are rendered as functions.NAME:NUMBER".to_owned());
+        return;
+    }
     let long = render(model, &called("", "call_0123456789abcdef"), &[], true);
     let nine = render(model, &called("", "call00001"), &[], true);
     if let (Err(_), Ok(_)) = (&long, &nine) {

@@ -285,8 +285,45 @@ fn other_ends_of_a_turn_stay_as_sampled() {
     assert_eq!(conflicts, 1);
 }
 
+/// Ids that another model's calls had, in the history of one that prints ids.
 #[test]
-fn ids_of_calls_fit_the_template() {
+fn a21_ids_fit_a_template_that_prints_functions() {
+    let model = load(Family::KimiK2);
+    let named = |id: &str, name: &str| ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        arguments: "{}".to_owned(),
+    };
+    let mut answer = Message::text(Role::Assistant, "");
+    answer.tool_calls = vec![named("toolu_01AbC-def", "f"), named("functions.g:3", "g")];
+    let mut results = [result("1"), result("2"), result("3")];
+    for (result, id) in results.iter_mut().zip(["toolu_01AbC-def", "functions.g:3", "lost"]) {
+        result.tool_call_id = Some(id.to_owned());
+    }
+    let [one, two, three] = results;
+    let messages = [user("a"), answer, one, two, three];
+    let whole = text(&model, &first(&model, &messages));
+    let id = whole.split_once("<|tool_call_begin|>").unwrap().1;
+    let id = id.split_once("<|tool_call_argument_begin|>").unwrap().0.to_owned();
+    let number = id.strip_prefix("functions.f:").unwrap();
+    assert!(number.parse::<u16>().is_ok(), "{id}");
+    for shown in [
+        format!("## Return of {id}\n1"),
+        "<|tool_call_begin|>functions.g:3<|tool_call_argument_begin|>".to_owned(),
+        "## Return of functions.g:3\n2".to_owned(),
+        "## Return of lost\n3".to_owned(),
+    ] {
+        assert!(whole.contains(&shown), "{shown} {whole}");
+    }
+    // The same again behind more, and where only the results are rendered.
+    let tail = PriorTail { last: Some(model.markers.close), reasoning_open: false };
+    let calls = &messages[1].tool_calls;
+    let behind = model.stretch_after(tail, calls, &messages[2..], &[], &probe::pinned()).unwrap();
+    assert!(whole.ends_with(&text(&model, &behind.ids)), "{whole}");
+}
+
+#[test]
+fn a21_ids_of_calls_fit_the_template() {
     let model = load(Family::Mistral);
     assert!(model.report().notes.iter().any(|note| note.contains("nine letters")));
     let mut answer = Message::text(Role::Assistant, "");

@@ -185,11 +185,13 @@ fn rules_and_counts_come_from_the_turns() {
     let mut first = TurnRecord { foreign_tokens: 2, overlay_tokens: 1, ..turn(0, None) };
     first.messages[0].media_dropped = 3;
     first.reply.ill_formed = true;
+    first.skipped = [("thinking".to_owned(), 2)].into();
     first.context_diff_tokens = 50;
     let second = TurnRecord {
         rules: vec!["secrets".into(), "dates".into()],
         anew: Some("template".into()),
         overlay_tokens: 2,
+        skipped: [("thinking".to_owned(), 2), ("citation".to_owned(), 1)].into(),
         context_diff_tokens: 5,
         ..turn(1, Some(0))
     };
@@ -205,6 +207,7 @@ fn rules_and_counts_come_from_the_turns() {
         ("marker_conflicts", 0),
         ("media_dropped", 3),
         ("overlay_tokens", 3),
+        ("parts_skipped", 3),
         ("rendered_anew_turns", 1),
         ("resumed_turns", 0),
         ("same_prompt_turns", 0),

@@ -74,6 +74,24 @@ fn what_counts_always() {
 }
 
 #[test]
+fn a16_text_behind_a_call_is_not_text_before_it() {
+    let one = call("1", "{}");
+    let around = [calls("A", std::slice::from_ref(&one)), said("B")];
+    differ(&around, &[calls("AB", std::slice::from_ref(&one))]);
+    differ(&around, &[said("A"), calls("B", std::slice::from_ref(&one))]);
+    differ(&around, &[calls("A", std::slice::from_ref(&one))]);
+    differ(
+        &[calls("A", std::slice::from_ref(&one)), calls("B", std::slice::from_ref(&one))],
+        &[calls("AB", &[one.clone(), one.clone()])],
+    );
+    // White space is no text.
+    same(
+        &[calls("A", std::slice::from_ref(&one)), said(" "), calls("", std::slice::from_ref(&one))],
+        &[calls("A", &[one.clone(), one])],
+    );
+}
+
+#[test]
 fn a_name_does_not_run_into_its_arguments() {
     let named = |name: &str, arguments: &str| {
         let mut call = call("1", arguments);

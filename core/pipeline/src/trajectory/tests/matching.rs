@@ -133,6 +133,23 @@ fn an_answer_behind_a_begun_one_is_found_joined_or_apart() {
     }
 }
 
+/// The agent shows the answer's text on both sides of its call: that is not what was recorded.
+#[test]
+fn a16_an_answer_in_another_order_is_not_the_recorded_one() {
+    for mut play in [Play::sticky(), Play::faithful()] {
+        let sampled = play.turn(&[user("q")], calls("A\nB", &[call("1", "{}")]));
+        let split = [user("q"), calls("A", &[call("1", "{}")]), said("B"), result("1", "r")];
+        assert_eq!(play.resume(&split).parent, None);
+        let whole = [user("q"), calls("A\nB", &[call("1", "{}")]), result("1", "r")];
+        assert_eq!(play.resume(&whole).parent, Some(sampled));
+        // What was sampled is gone on from where the rest was never sampled.
+        let first = play.turn(&[user("p")], calls("A", &[call("1", "{}")]));
+        let more = [user("p"), calls("A", &[call("1", "{}")]), said("B"), result("1", "r")];
+        let resume = play.resume(&more);
+        assert_eq!((resume.parent, resume.matched), (Some(first), 2));
+    }
+}
+
 #[test]
 fn in_faithful_mode_an_answer_behind_a_begun_one_is_found_apart() {
     let mut play = Play::faithful();

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::protocol::{Dialect, ReplyMeta, models};
+use crate::protocol::{Dialect, ReplyMeta};
 use crate::turn::{Finish, Reply, ToolCall, Usage};
 
 fn meta(finish: Finish) -> ReplyMeta {
@@ -191,8 +191,16 @@ fn long_texts_are_cut_between_characters() {
 #[test]
 fn models_are_told_with_their_context() {
     let one = r#"{"id":"m","object":"model","created":0,"owned_by":"rollgate","max_model_len":8}"#;
-    assert_eq!(models("m", 8, true), one);
-    assert_eq!(models("m", 8, false), format!(r#"{{"object":"list","data":[{one}]}}"#));
+    assert_eq!(Dialect::Chat.models("m", 8, true), one);
+    let list = format!(r#"{{"object":"list","data":[{one}]}}"#);
+    assert_eq!(Dialect::Chat.models("m", 8, false), list);
+    let one = concat!(
+        r#"{"type":"model","id":"m","display_name":"m","created_at":"1970-01-01T00:00:00Z","#,
+        r#""max_input_tokens":8}"#
+    );
+    assert_eq!(Dialect::Messages.models("m", 8, true), one);
+    let list = format!(r#"{{"data":[{one}],"has_more":false,"first_id":"m","last_id":"m"}}"#);
+    assert_eq!(Dialect::Messages.models("m", 8, false), list);
 }
 
 fn text() -> impl Strategy<Value = String> {

@@ -36,6 +36,24 @@ fn a01_system_in_the_middle_stays_where_it_is() {
 }
 
 #[test]
+fn instructions_are_lines_of_their_own() {
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let cases = [
+        (json!([text("a"), text("b")]), "a\nb"),
+        (json!([text("a\n"), text("b")]), "a\nb"),
+        (json!([text("a"), text(""), text("b\n\n"), text("")]), "a\nb\n\n"),
+        (json!(["a"]), ""),
+        (json!([{"type": "image"}, text("b")]), "[image omitted]\nb"),
+    ];
+    for (system, want) in cases {
+        match try_read(&with(json!({"system": system}))) {
+            Ok(asked) => assert_eq!(asked.messages[0].content, want),
+            Err(fault) => assert_eq!((want, fault.param.as_deref()), ("", Some("system[0]"))),
+        }
+    }
+}
+
+#[test]
 fn a02_text_before_results_comes_after_them() {
     let read = messages(json!([
         {"role": "assistant", "content": [
@@ -340,9 +358,11 @@ fn blocks_that_nobody_knows_are_counted_and_never_looked_into() {
             {"type": "x".repeat(100)},
         ]},
     ]})));
-    assert_eq!(asked.messages, [said(Role::Assistant, "a"), result("t", "b")]);
-    let want = json!({"brand_new": 1, "container_upload": 1, "mcp_tool_use": 2, "other": 1,
-        "server_tool_use": 1, "web_search_tool_result": 1});
+    let file = Message { media_dropped: 1, ..said(Role::User, "[file omitted]") };
+    assert_eq!(asked.messages, [said(Role::Assistant, "a"), result("t", "b"), file]);
+    let long = "x".repeat(64);
+    let want = json!({"brand_new": 1, "mcp_tool_use": 2, "server_tool_use": 1,
+        "web_search_tool_result": 1, long: 1});
     assert_eq!(json!(asked.skipped), want);
 }
 

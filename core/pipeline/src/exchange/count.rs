@@ -1,0 +1,30 @@
+//! Counting the tokens of a prompt that is not sent.
+//!
+//! The request is matched with the session and rendered as a call would be, so the count is the
+//! length of the prompt that the same body makes. No engine is asked, nothing is reserved or
+//! recorded, and no other exchange takes it for its own.
+
+use super::prepare::{Asker, prompt_tokens};
+use super::{Context, Exchange, Stage, Want};
+use crate::http;
+use crate::protocol;
+
+impl Exchange {
+    /// The body of a request to count is whole.
+    pub(super) fn count(&mut self, cx: &mut Context<'_>, body: &[u8]) -> Want {
+        self.passage.counted = true;
+        match self.read_body(body, cx).and_then(|asked| prompt_tokens(asked, self.asker(), cx)) {
+            Ok(tokens) => {
+                let body = protocol::token_count(tokens);
+                self.stage = Stage::Write(None);
+                Want::Agent(http::reply(200, "application/json", &body, self.keep_alive, &[]))
+            }
+            Err(fault) => self.fail(cx, &fault),
+        }
+    }
+
+    /// Who asks.
+    pub(super) fn asker(&self) -> Asker<'_> {
+        Asker { id: &self.id, entry: self.entry, headers: &self.headers, dialect: self.dialect }
+    }
+}

@@ -1,0 +1,300 @@
+//! Sessions that speak Responses: what a conversation that comes back is to the engine.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::id::TurnIndex;
+use crate::sample::{Attempt, build};
+use crate::scene::Scene;
+
+const CALLS: &str = "<think>\nr\n</think>\n\nt\n<tool_call>\n{\"name\": \"f\", \"arguments\": \
+                     {\"a\": 1}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\", \"arguments\": \
+                     {}}\n</tool_call><|im_end|>";
+
+fn play() -> Play {
+    let mut play = Play::new(SessionOptions::default());
+    play.path = "/v1/responses".to_owned();
+    play
+}
+
+fn request(input: &[Value]) -> Value {
+    let tools = json!([
+        {"type": "function", "name": "f", "parameters": {"type": "object"}},
+        {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "g"}]},
+        {"type": "custom", "name": "patch"},
+    ]);
+    json!({"model": "any", "input": input, "tools": tools})
+}
+
+fn user(text: &str) -> Value {
+    json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
+}
+
+fn result(call: &Value) -> Value {
+    let kind = format!("{}_output", call["type"].as_str().unwrap());
+    json!({"type": kind, "call_id": call["call_id"], "output": "ok"})
+}
+
+/// Output items of an answer.
+fn items(seen: &Seen) -> Vec<Value> {
+    assert_eq!(seen.status, 200, "{}", seen.body);
+    let body: Value = serde_json::from_str(&seen.body).unwrap();
+    body["output"].as_array().unwrap().clone()
+}
+
+/// Asks, echoes the answer's items as this agent does with the results of their calls, and asks
+/// again: the second prompt goes on from the ids of the first turn. The second prompt's new part, and
+/// the tokens by which the echo differs from what was sampled.
+fn check_goes_on(sampled: &str, echo: impl Fn(Vec<Value>) -> Vec<Value>) -> (String, u32) {
+    let mut play = play();
+    let first = play.ask(&request(&[user("q")]), sampled);
+    let answered = items(&first);
+    let calls = answered.iter().filter(|item| item["call_id"].is_string());
+    let results: Vec<Value> = calls.map(result).collect();
+    let more = if results.is_empty() { vec![user("next")] } else { results };
+    let input = [vec![user("q")], echo(answered), more].concat();
+    let second = play.ask(&request(&input), "b<|im_end|>");
+    assert_eq!(second.status, 200, "{}", second.body);
+    let past = [first.prompt, play.ids(sampled)].concat();
+    assert!(second.prompt.starts_with(&past), "the prompt goes on from what was sampled");
+    let turns = play.turns();
+    assert_eq!(turns[1].parent, Some(TurnIndex(0)));
+    let stretch: Vec<u8> = second.prompt[past.len()..].iter().map(|id| *id as u8).collect();
+    (String::from_utf8_lossy(&stretch).into_owned(), turns[1].context_diff_tokens)
+}
+
+fn without(items: Vec<Value>, keys: &[&str]) -> Vec<Value> {
+    let strip = |mut item: Value| {
+        keys.iter().for_each(|key| _ = item.as_object_mut().unwrap().shift_remove(*key));
+        item
+    };
+    items.into_iter().map(strip).collect()
+}
+
+#[test]
+fn b01_b04_every_agents_echo_goes_on_from_the_sampled_ids() {
+    for sampled in [CALLS, "<think>\nr\n</think>\n\nt<|im_end|>", "t<|im_end|>"] {
+        let (_, differs) = check_goes_on(sampled, |items| items);
+        assert_eq!(differs, 0);
+        let (_, differs) = check_goes_on(sampled, |items| without(items, &["id", "status"]));
+        assert_eq!(differs, 0);
+        // Reasoning as opaque text only, or not at all.
+        check_goes_on(sampled, |items| {
+            let opaque = |item: Value| match item["type"] == "reasoning" {
+                true => without(vec![item], &["content"]).remove(0),
+                false => item,
+            };
+            items.into_iter().map(opaque).collect()
+        });
+        check_goes_on(sampled, |items| {
+            items.into_iter().filter(|item| item["type"] != "reasoning").collect()
+        });
+        // Content as a text, arguments re-written.
+        check_goes_on(sampled, |items| {
+            let short = |mut item: Value| {
+                if item["type"] == "message" {
+                    item = json!({"role": "assistant", "content": item["content"][0]["text"]});
+                }
+                if item["arguments"].is_string() {
+                    item["arguments"] =
+                        item["arguments"].as_str().unwrap().replace(": ", ":").into();
+                }
+                item
+            };
+            items.into_iter().map(short).collect()
+        });
+    }
+}
+
+#[test]
+fn b03_parallel_calls_are_one_turn_with_their_results() {
+    let (text, _) = check_goes_on(CALLS, |items| items);
+    assert_eq!(text.matches("ok").count(), 2, "{text}");
+}
+
+#[test]
+fn b05_developer_text_is_in_the_prompt() {
+    let mut play = play();
+    let body = json!({"model": "any", "instructions": "I0", "input": [
+        {"role": "developer", "content": [{"type": "input_text", "text": "always say BANANA"}]},
+        user("capital of France?"),
+    ]});
+    let seen = play.ask(&body, "BANANA<|im_end|>");
+    let [i0, banana, question] = ["I0", "always say BANANA", "capital of France?"].map(|text| {
+        let ids = play.ids(text);
+        let found = seen.prompt.windows(ids.len()).position(|window| window == ids);
+        found.unwrap_or_else(|| panic!("{text:?} is not in the prompt"))
+    });
+    assert!(i0 < banana && banana < question);
+}
+
+#[test]
+fn b06_a_late_developer_message_does_not_begin_another_segment() {
+    let mut play = play();
+    let first = play.ask(&request(&[user("u1")]), "a1<|im_end|>");
+    let mut input = [vec![user("u1")], items(&first)].concat();
+    input.extend([json!({"role": "developer", "content": "new rule"}), user("u2")]);
+    let second = play.ask(&request(&input), "a2<|im_end|>");
+    let past = [first.prompt, play.ids("a1<|im_end|>")].concat();
+    assert!(second.prompt.starts_with(&past));
+    let rule = play.ids("new rule");
+    let new = &second.prompt[past.len()..];
+    assert!(new.windows(rule.len()).any(|window| window == rule));
+    assert_eq!(play.turns()[1].parent, Some(TurnIndex(0)));
+}
+
+#[test]
+fn b07_b08_calls_of_renamed_and_custom_tools_go_on() {
+    let sampled = "<tool_call>\n{\"name\": \"n__g\", \"arguments\": {\"x\": 1.0}}\n</tool_call>\n\
+                   <tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": \"*** Begin\\n\"}}\
+                   \n</tool_call><|im_end|>";
+    check_goes_on(sampled, |items| {
+        assert_eq!((&items[0]["namespace"], &items[0]["name"]), (&json!("n"), &json!("g")));
+        assert_eq!(items[1]["type"], "custom_tool_call");
+        assert_eq!(items[1]["input"], "*** Begin\n");
+        items
+    });
+}
+
+#[test]
+fn b13_references_go_on() {
+    check_goes_on(CALLS, |items| {
+        let refer = |item: Value| json!({"type": "item_reference", "id": item["id"]});
+        items.into_iter().map(refer).collect()
+    });
+    let mut play = play();
+    let seen =
+        play.ask(&request(&[user("q"), json!({"type": "item_reference", "id": "fc_1"})]), "");
+    let error: Value = serde_json::from_str(&seen.body).unwrap();
+    assert_eq!((seen.status, &error["error"]["code"]), (404, &json!("unknown_item")));
+    assert_eq!(error["error"]["param"], "input[1].id");
+    assert_eq!(play.turns().len(), 0);
+}
+
+#[test]
+fn b14_nothing_is_sampled_for_a_previous_response() {
+    let mut play = play();
+    let first = play.ask(&request(&[user("q")]), "a<|im_end|>");
+    let body: Value = serde_json::from_str(&first.body).unwrap();
+    let mut request = request(&[vec![user("q")], items(&first), vec![user("r")]].concat());
+    request["previous_response_id"] = body["id"].clone();
+    let seen = play.ask(&request, "");
+    assert_eq!((seen.status, play.turns().len()), (400, 1));
+    assert!(seen.body.contains("\"param\":\"previous_response_id\""), "{}", seen.body);
+}
+
+#[test]
+fn b15_a_stale_blob_changes_no_prompt() {
+    let prompt = |stale: bool| {
+        let mut play = play();
+        let first = play.ask(&request(&[user("q")]), "<think>\nold\n</think>\n\na<|im_end|>");
+        let mut input = [vec![user("q")], items(&first), vec![user("r")]].concat();
+        if stale {
+            input.push(input[1].clone());
+        }
+        input.push(json!({"role": "assistant", "content": "said elsewhere"}));
+        input.push(user("s"));
+        let second = play.ask(&request(&input), "b<|im_end|>");
+        let turn = play.turns().remove(1);
+        assert_eq!(turn.parent, Some(TurnIndex(0)));
+        let counted = turn.skipped.get("reasoning").copied();
+        assert_eq!(counted, stale.then_some(1));
+        second.prompt
+    };
+    assert_eq!(prompt(true), prompt(false));
+}
+
+#[test]
+fn b16_lone_reasoning_does_no_harm() {
+    let mut play = play();
+    let thought = json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]});
+    let seen = play.ask(&request(&[user("q"), thought, user("continue")]), "a<|im_end|>");
+    assert_eq!((seen.status, play.turns().len()), (200, 1));
+}
+
+#[test]
+fn b17_a_compaction_is_a_turn_and_its_summary_begins_a_segment_that_leads_to_it() {
+    const SUMMARY: &str = "The parser was rewritten; two tests still fail in the lexer module.";
+    let mut play = play();
+    let first = play.ask(&request(&[user("rewrite the parser")]), "done<|im_end|>");
+    let mut input = [vec![user("rewrite the parser")], items(&first)].concat();
+    input.push(json!({"type": "compaction_trigger"}));
+    let compacted = play.ask(&request(&input), &format!("{SUMMARY}<|im_end|>"));
+    let past = [first.prompt, play.ids("done<|im_end|>")].concat();
+    assert!(compacted.prompt.starts_with(&past), "it goes on from the line that it sums up");
+    let summary = items(&compacted);
+    assert_eq!((summary.len(), &summary[0]["type"]), (1, &json!("compaction")));
+    assert!(!compacted.body.contains("lexer"));
+    let after = [summary, vec![user("fix them")]].concat();
+    play.ask(&request(&after), "fixed<|im_end|>");
+
+    let turns = play.turns();
+    let parents: Vec<_> = turns.iter().map(|turn| turn.parent.map(|parent| parent.0)).collect();
+    assert_eq!(parents, [None, Some(0), None]);
+    let scenes: Vec<_> = turns.iter().map(|turn| turn.verdict.scene).collect();
+    assert_eq!(scenes, [Scene::Main, Scene::Compaction, Scene::Main]);
+    let attempt = Attempt {
+        task_id: "t".into(),
+        group_id: "g".into(),
+        attempt: 0,
+        siblings: 1,
+        agent: "codex".into(),
+        outcome: None,
+    };
+    let samples = build(&play.records(), &attempt);
+    let last = samples.last().unwrap();
+    let links: Vec<_> = last.links.iter().map(|link| (link.kind, link.to.turn)).collect();
+    let to = |turn| (crate::sample::LinkKind::Compacts, Some(TurnIndex(turn)));
+    assert_eq!(links, [to(0), to(1)]);
+}
+
+#[test]
+fn b17_the_compact_call_is_a_turn_too() {
+    let mut play = play();
+    let first = play.ask(&request(&[user("q")]), "a<|im_end|>");
+    play.path = "/v1/responses/compact".to_owned();
+    let input = [vec![user("q")], items(&first)].concat();
+    let mut compact = request(&input);
+    compact["input"].as_array_mut().unwrap().push(user(&"x".repeat(8_000)));
+    let seen = play.ask(&compact, "the summary<|im_end|>");
+    assert!(seen.prompt.starts_with(&first.prompt));
+    let body: Value = serde_json::from_str(&seen.body).unwrap();
+    assert_eq!(body["object"], "response.compaction");
+    let kept = items(&seen);
+    let types: Vec<_> = kept.iter().map(|item| item["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["message", "message", "compaction"]);
+    play.path = "/v1/responses".to_owned();
+    let next = play.ask(&request(&kept), "b<|im_end|>");
+    let summary = play.ids("the summary");
+    assert!(next.prompt.windows(summary.len()).any(|window| window == summary));
+    let turns = play.turns();
+    assert_eq!((turns[1].parent, turns[1].verdict.scene), (Some(TurnIndex(0)), Scene::Compaction));
+    assert_eq!((turns[2].parent, turns[2].verdict.scene), (None, Scene::Main));
+}
+
+#[test]
+fn d04_white_space_before_a_call_comes_back_with_it() {
+    let sampled = "<think>\nr\n</think>\n\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n\
+                   </tool_call><|im_end|>";
+    check_goes_on(sampled, |items| {
+        let types: Vec<_> = items.iter().map(|item| item["type"].as_str().unwrap()).collect();
+        assert_eq!(types, ["reasoning", "function_call"]);
+        items
+    });
+}
+
+#[test]
+fn d07_a_stream_whose_engine_dies_ends_as_failed() {
+    let mut play = play();
+    let mut request = request(&[user("q")]);
+    request["stream"] = true.into();
+    let (mut exchange, _) = play.begin(&request.to_string());
+    exchange.tick(&play.gatehouse, Now { wall_ms: 0, mono_ms: 90_000 }).unwrap();
+    let fault = Fault::new(FaultKind::EngineDown, "the engine is gone");
+    let Want::Agent(bytes) = play.step(|cx| exchange.engine_failed(cx, &fault)) else { panic!() };
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    assert!(text.contains("event: response.created\n"), "{text}");
+    assert!(text.contains("event: response.failed\n") && text.contains("engine_down"), "{text}");
+    assert!(!text.contains("response.completed") && !text.contains("[DONE]"), "{text}");
+    assert!(text.contains("\"model\":\"any\"") && text.ends_with("0\r\n\r\n"), "{text}");
+}
