@@ -16,7 +16,9 @@ mod seen;
 mod table;
 
 mod anthropic_loop;
+mod hermes;
 mod mini_swe_agent;
+mod openclaw;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +27,8 @@ use case::Case;
 use table::Row;
 
 /// The cases of each agent.
-const CASES: [fn() -> Vec<Case>; 2] = [anthropic_loop::cases, mini_swe_agent::cases];
+const CASES: [fn() -> Vec<Case>; 4] =
+    [anthropic_loop::cases, hermes::cases, mini_swe_agent::cases, openclaw::cases];
 
 /// Agents that run at once.
 const AT_ONCE: usize = 2;
