@@ -17,6 +17,9 @@ mod table;
 
 mod anthropic_loop;
 mod mini_swe_agent;
+mod opencode;
+mod pi;
+mod qwen_code;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +28,8 @@ use case::Case;
 use table::Row;
 
 /// The cases of each agent.
-const CASES: [fn() -> Vec<Case>; 2] = [anthropic_loop::cases, mini_swe_agent::cases];
+const CASES: &[fn() -> Vec<Case>] =
+    &[anthropic_loop::cases, mini_swe_agent::cases, opencode::cases, pi::cases, qwen_code::cases];
 
 /// Agents that run at once.
 const AT_ONCE: usize = 2;
