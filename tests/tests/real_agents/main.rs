@@ -16,12 +16,15 @@ mod seen;
 mod table;
 
 mod anthropic_loop;
+mod claude_code;
+mod codex;
 mod hermes;
 mod mini_swe_agent;
 mod openclaw;
 mod opencode;
 mod pi;
 mod qwen_code;
+mod slow_engine;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
