@@ -2,10 +2,11 @@
 //!
 //! It has real ids, log-probabilities that depend on the ids alone, a prefix cache, stops, budgets,
 //! aborts and the errors of the engine it stands for. Answers are a function of the script, the
-//! seed and the prompt (and, for `times` and `version_bumps`, of how many calls came before). It
+//! seed and the prompt (and, for `times`, `nth` and the like, of the calls that came before). It
 //! has no streaming and no batches, and says so when asked.
 
 mod answer;
+mod choose;
 mod compose;
 mod driver;
 mod ledger;
@@ -34,7 +35,7 @@ use rollgate_pipeline::render::Model;
 
 pub use ledger::{EngineStats, RecordedCall};
 pub use script::{
-    SCRIPT_HELP, Script, ScriptError, ScriptedCall, ScriptedFault, ScriptedReply, When,
+    Parts, SCRIPT_HELP, Script, ScriptError, ScriptedCall, ScriptedFault, ScriptedReply, When,
     parse_script, read_script,
 };
 

@@ -4,6 +4,7 @@
 
 mod demo;
 mod fault;
+mod when;
 
 use std::path::Path;
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 pub use fault::ScriptedFault;
+pub use when::{Parts, When};
 
 /// How a script is written, for people.
 pub const SCRIPT_HELP: &str = include_str!("script/help.md");
@@ -67,16 +69,6 @@ pub struct ScriptedReply {
     /// Labels of the weights at the first, second, … call that gets this reply; the last one stays.
     /// Empty: those of the whole script.
     pub versions: Vec<String>,
-}
-
-/// When a reply is given. What is said must all hold.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct When {
-    /// Text that the prompt has, control tokens written out.
-    pub prompt_contains: Option<String>,
-    /// How many assistant turns the prompt has.
-    pub turn: Option<u32>,
 }
 
 /// A tool call to say.
@@ -191,12 +183,11 @@ impl ScriptedReply {
             () if self.times.is_some() && self.fault.is_none() => {
                 Some("`times` limits a `fault`, and there is none")
             }
-            () if self
-                .when
-                .as_ref()
-                .is_some_and(|when| when.turn.is_none() && when.prompt_contains.is_none()) =>
-            {
+            () if self.when.as_ref().is_some_and(When::is_empty) => {
                 Some("`match` is empty; give it `prompt_contains` or `turn`, or remove it")
+            }
+            () if self.when.as_ref().is_some_and(|when| when.nth == Some(0)) => {
+                Some("`nth` counts from 1")
             }
             () => None,
         }
@@ -258,6 +249,11 @@ mod tests {
         );
         check(r#"{"replies": [{"content": "a", "times": 2}]}"#, "`times`");
         check(r#"{"replies": [{"content": "a", "match": {}}]}"#, "`match` is empty");
+        check(r#"{"replies": [{"content": "a", "match": {"nth": 0}}]}"#, "`nth` counts from 1");
+        check(
+            r#"{"replies": [{"content": "a", "match": {"last_contains": 3}}]}"#,
+            "a text or a list of texts",
+        );
         check(r#"{"replies": [{"content": "a", "finish": "eos"}]}"#, "replies[0].finish");
         check(r#"{"replies": [{"content": "a", "non_canonical": "yes"}]}"#, "a number of tokens");
         check(r#"{"replies": [{"content": "a", "fault": {}}]}"#, "exactly one");

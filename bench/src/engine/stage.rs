@@ -10,6 +10,7 @@ use rollgate_pipeline::id::TokenId;
 use rollgate_pipeline::render::{ControlText, Model};
 use rollgate_pipeline::turn::Finish;
 
+use super::choose::Chosen;
 use super::compose::{Composed, Composer, Thinking};
 use super::ledger::{Ledger, RecordedCall, add};
 use super::prefix::PrefixCache;
@@ -62,6 +63,7 @@ pub(super) struct Stage {
     opening: Vec<TokenId>,
     /// By place of the reply and state of reasoning.
     composed: HashMap<(usize, Thinking), Composed>,
+    chosen: Chosen,
     /// How often each reply was given.
     given: RefCell<Vec<u32>>,
     cache: RefCell<PrefixCache>,
@@ -100,6 +102,7 @@ impl Stage {
             .encode(text, ControlText::Match, &mut opening)
             .map_err(|reason| ScriptError::Sense { at: "the model".to_owned(), reason })?;
         Ok(Self {
+            chosen: Chosen::default(),
             given: RefCell::new(vec![0; given]),
             cache: RefCell::new(PrefixCache::new(block_tokens)),
             calls: Cell::new(0),
@@ -120,7 +123,8 @@ impl Stage {
 
     /// Plays one generation call: chooses, waits, samples. An error is the script's: no reply fits.
     pub(super) async fn play(&self, ask: &Ask) -> Result<Sampled, String> {
-        let (place, reply) = self.choose(&ask.prompt)?;
+        let (model, opening) = (&self.model, &self.opening);
+        let (place, reply) = self.chosen.choose(&self.script, model, opening, &ask.prompt)?;
         let counters = &self.ledger.counters;
         add(&counters.calls, 1);
         add(&counters.prompt_tokens, ask.prompt.len() as u64);
@@ -193,29 +197,6 @@ impl Stage {
         let mut bytes = Vec::new();
         self.model.detokenize(ids, &mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
-    }
-
-    fn choose(&self, prompt: &[TokenId]) -> Result<(usize, &ScriptedReply), String> {
-        let opened = prompt.windows(self.opening.len()).filter(|w| *w == self.opening).count();
-        let turn = opened.saturating_sub(1);
-        let mut text = None;
-        let mut holds = |reply: &ScriptedReply| {
-            reply.when.as_ref().is_some_and(|when| {
-                let right_turn = when.turn.is_none_or(|wanted| wanted as usize == turn);
-                right_turn
-                    && when.prompt_contains.as_ref().is_none_or(|part| {
-                        text.get_or_insert_with(|| self.text(prompt)).contains(part)
-                    })
-            })
-        };
-        let replies = &self.script.replies;
-        let matched = replies.iter().enumerate().find(|(_, reply)| holds(reply));
-        let by_turn =
-            || replies.iter().enumerate().filter(|(_, reply)| reply.when.is_none()).nth(turn);
-        let otherwise = || Some((replies.len(), self.script.otherwise.as_ref()?));
-        matched.or_else(by_turn).or_else(otherwise).ok_or_else(|| {
-            format!("the script has no reply for turn {turn}; add one, or `otherwise`")
-        })
     }
 
     /// Counts a call that gets this reply: label of the weights, and the fault.

@@ -15,7 +15,7 @@ use crate::limits;
 use crate::outcome::{Outcome, Reason};
 use crate::reach::BaseUrls;
 use crate::reward::{self, REWARD_FILE_ENV};
-use crate::runtime::{Cancel, Halt, guard};
+use crate::runtime::{Cancel, Halt, Served, guard};
 use crate::task::{Agent, Evaluate, Task};
 
 /// A sandbox with a task in it.
@@ -89,15 +89,15 @@ impl<'a> Place<'a> {
     }
 
     /// What the agent is told.
-    pub fn job(&self, urls: &BaseUrls, key: &str, model: &str) -> Job {
+    pub fn job(&self, urls: &BaseUrls, key: &str, served: &Served, program: Option<&str>) -> Job {
         Job {
             instruction: self.task.instruction.clone(),
             openai_base_url: urls.openai.clone(),
             anthropic_base_url: urls.anthropic.clone(),
             key: key.to_owned(),
-            program: None,
-            max_context: u32::MAX,
-            model: self.agent.model.clone().unwrap_or_else(|| model.to_owned()),
+            program: program.map(str::to_owned),
+            max_context: served.max_context,
+            model: self.agent.model.clone().unwrap_or_else(|| served.model.clone()),
             workdir: self.workdir.clone(),
             home: self.sandbox.home().to_owned(),
             rollgate: self.sandbox.rollgate().to_owned(),
@@ -123,7 +123,16 @@ impl<'a> Place<'a> {
                 let what = format!("{name} says {version:?}; the task wants version {pinned}");
                 Err(Halt::infra(Reason::new("agent_version", what)))
             }
-            _ => Ok(version),
+            _ => {
+                let proven = harness.package().map(|package| package.version);
+                if let Some(proven) = proven.filter(|proven| !version.contains(proven)) {
+                    tracing::warn!(
+                        agent = %self.agent.name, %version, %proven,
+                        "not the version this Rollgate is proven with: scenes and launch may differ"
+                    );
+                }
+                Ok(version)
+            }
         }
     }
 

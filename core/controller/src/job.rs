@@ -18,8 +18,9 @@ use tokio::task::JoinSet;
 use crate::limits;
 use crate::outcome::Reason;
 use crate::plan::{Command, Event, Plan, Policy, Slot, Try};
+use crate::programs::Programs;
 use crate::reach::BaseUrls;
-use crate::runtime::{Ask, Cancel, Report, Runtime};
+use crate::runtime::{Ask, Cancel, Report, Runtime, Served};
 use crate::sink::{AttemptLine, RunSettings, Sink, SinkError};
 use crate::task::{Agent, Task};
 
@@ -37,8 +38,10 @@ pub struct Job {
     pub harnesses: fn(&str) -> Result<Box<dyn Harness>, HarnessError>,
     /// Where sandboxes are made.
     pub backend: Arc<dyn Backend>,
-    /// Name of the served model.
-    pub model: String,
+    /// What agents are served.
+    pub served: Served,
+    /// Programs of agents that are not on PATH.
+    pub programs: Programs,
     /// Where sandboxes of this backend find the gateway; `None`: at the gate's address.
     pub urls: Option<BaseUrls>,
     /// Concurrency and retries.
@@ -169,7 +172,7 @@ impl<'p> Running<'p> {
         let mut background = JoinSet::new();
         background.spawn(sweeps(job.backend.clone()));
         let urls = job.urls.unwrap_or_else(|| BaseUrls::new(None, gate.agents_addr()));
-        let runtime = Runtime::new(gate, job.backend, job.model, urls, job.n);
+        let runtime = Runtime::new(gate, job.backend, job.served, urls, job.programs, job.n);
         Ok(Self {
             tasks: job.tasks.into_iter().map(Arc::new).collect(),
             agent: job.agent,

@@ -24,6 +24,7 @@ use crate::attempt::{Place, Ran};
 use crate::limits;
 use crate::outcome::{Outcome, Reason};
 use crate::plan::Try;
+use crate::programs::Programs;
 use crate::reach::BaseUrls;
 use crate::task::{Agent, Task};
 
@@ -36,16 +37,28 @@ pub struct Runtime {
     pub gate: Gate,
     /// Where sandboxes are made.
     pub backend: Arc<dyn Backend>,
-    /// Name of the served model.
-    pub model: String,
+    /// What agents are served.
+    pub served: Served,
     /// Where sandboxes of this backend find the gateway.
     pub urls: BaseUrls,
+    /// Programs of agents that are not on PATH.
+    pub programs: Programs,
     /// Who owns the sandboxes: this run.
     pub owner: String,
     /// Attempts per task.
     pub siblings: u32,
+    /// Names with versions by program.
     versions: Mutex<BTreeMap<String, String>>,
     collects: Semaphore,
+}
+
+/// What agents are told of the served model.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// Its name.
+    pub model: String,
+    /// Tokens of its context.
+    pub max_context: u32,
 }
 
 /// One attempt to be made.
@@ -69,15 +82,17 @@ impl Runtime {
     pub fn new(
         gate: Gate,
         backend: Arc<dyn Backend>,
-        model: String,
+        served: Served,
         urls: BaseUrls,
+        programs: Programs,
         siblings: u32,
     ) -> Self {
         Self {
             gate,
             backend,
-            model,
+            served,
             urls,
+            programs,
             owner: format!("run-{}", std::process::id()),
             siblings,
             versions: Mutex::default(),
@@ -174,8 +189,9 @@ impl Runtime {
         let place = Place::new(sandbox, &ask.task, &ask.agent, &ask.logs, cancel);
         place.prepare().await?;
         report.stages.end("setup");
-        let job = place.job(&self.urls, created.key.expose(), &self.model);
         let harness = ask.harness.as_ref();
+        let program = self.programs.of(&ask.agent, harness);
+        let job = place.job(&self.urls, created.key.expose(), &self.served, program);
         report.agent = self.agent(&place, harness, &job).await?;
         report.stages.end("version");
         let ran = place.run(harness, &job).await?;
@@ -214,13 +230,14 @@ impl Runtime {
     ) -> Result<String, Halt> {
         let lock = || self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         let name = &place.agent.name;
-        let known = lock().get(name).cloned();
+        let started = job.program.clone().unwrap_or_else(|| name.clone());
+        let known = lock().get(&started).cloned();
         if let (None, Some(known)) = (&place.agent.version, known) {
             return Ok(known);
         }
         let version = place.version(harness, job).await?;
         let full = format!("{name} {version}").trim_end().to_owned();
-        lock().insert(name.clone(), full.clone());
+        lock().insert(started, full.clone());
         Ok(full)
     }
 

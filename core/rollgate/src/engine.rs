@@ -31,6 +31,9 @@ pub struct EngineArgs {
     /// Name to serve the model under.
     #[arg(long)]
     name: Option<String>,
+    /// Tokens of context to serve; default: what the model's files say.
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    max_context: Option<u32>,
     /// Address to listen on.
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     host: IpAddr,
@@ -70,10 +73,10 @@ enum ShapeName {
 pub fn run(args: &EngineArgs) -> anyhow::Result<Exit> {
     let name = args.name.as_deref();
     let model = match &args.model {
-        None => crate::demo::model()?,
+        None => crate::demo::with_context(args.max_context)?,
         Some(dir) => {
             let name = name.map_or_else(|| crate::model_dir::name_of(dir), str::to_owned);
-            crate::model_dir::load(dir, &name, None, false).map_err(wrong_use)?
+            crate::model_dir::load(dir, &name, args.max_context, false).map_err(wrong_use)?
         }
     };
     let script = match &args.script {

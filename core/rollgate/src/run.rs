@@ -1,5 +1,6 @@
 //! `rollgate run`: tasks to samples.
 
+mod programs;
 mod progress;
 mod setting;
 
@@ -21,6 +22,8 @@ use setting::Setting;
   rollgate run --demo --n 8 -o out
   rollgate run tasks.jsonl --agent mini-swe-agent --engine http://127.0.0.1:8000 \\
                --model /models/Qwen3-8B --n 4 --concurrency 64 -o out
+  rollgate run tasks.jsonl --agent claude-code --agents /srv/agents \\
+               --engine http://127.0.0.1:8000 --model /models/Qwen3-8B
   rollgate run tasks.jsonl --agent command --agent-arg python3 --agent-arg /path/agent.py \\
                --engine http://127.0.0.1:8000 --model /models/Qwen3-8B
 
@@ -36,12 +39,16 @@ pub struct RunArgs {
     /// The demonstration: embedded task, tokenizer, scripted engine and agent; no network.
     #[arg(long)]
     demo: bool,
-    /// Harness for tasks that name none: scripted, command, mini-swe-agent.
+    /// Harness for tasks that name none: scripted, command, or one of `rollgate agents list`.
     #[arg(long, default_value = "scripted")]
     agent: String,
     /// Further argument of the agent; may be repeated.
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     agent_arg: Vec<String>,
+    /// Where bundles of agents are kept; default: $ROLLGATE_AGENTS, else
+    /// ~/.local/share/rollgate/agents. An agent without a bundle is looked for on PATH.
+    #[arg(long, value_name = "DIR")]
+    agents: Option<PathBuf>,
     /// Where sandboxes are made.
     #[arg(long, value_enum, default_value_t = BackendName::Local)]
     backend: BackendName,
@@ -54,6 +61,9 @@ pub struct RunArgs {
     /// The engines' name of the model; default: what the engine says.
     #[arg(long, value_name = "NAME")]
     model_name: Option<String>,
+    /// Tokens of context that agents may use; default: what the engine says.
+    #[arg(long, value_name = "TOKENS", conflicts_with = "demo")]
+    max_context: Option<u32>,
     /// Attempts per task.
     #[arg(long, default_value_t = 4)]
     n: u32,
@@ -123,7 +133,7 @@ async fn work(args: &RunArgs, setting: Setting) -> anyhow::Result<Exit> {
     let mut bar = Bar::new(!args.json);
     bar.say(&format!(
         "{} on {}, gateway at http://{} with {}",
-        job.model,
+        job.served.model,
         job.backend.isolation(),
         gate.agents_addr(),
         crate::node::driver_name(gate.driver())

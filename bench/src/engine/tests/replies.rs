@@ -190,3 +190,64 @@ fn run(directory: &std::path::Path, command: &str) -> String {
     assert!(output.status.success(), "{command}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
+
+/// A prompt of ChatML messages, `(role, text)`, that asks for an assistant turn.
+fn chat(messages: &[(&str, &str)]) -> Vec<TokenId> {
+    let said =
+        messages.iter().map(|(role, text)| format!("<|im_start|>{role}\n{text}<|im_end|>\n"));
+    ids(&(said.collect::<String>() + "<|im_start|>assistant\n"))
+}
+
+#[test]
+fn parts_of_the_prompt_choose_the_reply() {
+    let script = json!({
+        "replies": [
+            {"content": "both", "match": {"system_contains": ["agent", "bash"], "last_contains": "go"}},
+            {"content": "system", "match": {"system_contains": "agent"}},
+            {"content": "last", "match": {"last_contains": ["user", "go"], "without": "stop"}},
+            {"content": "tool", "match": {"last_contains": "tool\n"}},
+            {"content": "anywhere", "match": {"prompt_contains": ["go", "stop"]}},
+        ],
+        "otherwise": {"content": "otherwise"},
+    });
+    let engine = engine(EngineKind::Vllm, script);
+    for (messages, expected) in [
+        (&[("system", "agent with bash"), ("user", "go")][..], "both"),
+        (&[("system", "agent with bash"), ("user", "wait")], "system"),
+        (&[("system", "agent"), ("user", "go")], "system"),
+        (&[("user", "agent"), ("user", "go")], "last"),
+        (&[("user", "go"), ("assistant", "a"), ("user", "b")], "otherwise"),
+        (&[("user", "stop"), ("user", "go")], "anywhere"),
+        (&[("user", "go"), ("assistant", "a"), ("tool", "b")], "tool"),
+    ] {
+        let generated = plain(EngineKind::Vllm, &engine, &chat(messages));
+        assert_eq!(text(&generated.ids), format!("{expected}<|im_end|>"), "{messages:?}");
+    }
+}
+
+#[test]
+fn replies_count_their_prompts_and_a_repeated_one_keeps_its_number() {
+    let script = json!({
+        "replies": [
+            {"content": "first", "match": {"last_contains": "go", "nth": 1}},
+            {"content": "second", "match": {"last_contains": "go", "nth": 2}},
+            {"content": "later", "match": {"prompt_contains": "go", "after": 3}},
+        ],
+        "otherwise": {"content": "otherwise"},
+    });
+    let engine = engine(EngineKind::Vllm, script);
+    for (word, expected) in [
+        ("go a", "first"),
+        ("wait", "otherwise"),
+        ("go b", "second"),
+        ("go a", "first"),
+        ("go b", "second"),
+        ("go c", "otherwise"),
+        ("go d", "later"),
+        ("go c", "otherwise"),
+        ("go e", "later"),
+    ] {
+        let generated = plain(EngineKind::Vllm, &engine, &chat(&[("user", word)]));
+        assert_eq!(text(&generated.ids), format!("{expected}<|im_end|>"), "{word}");
+    }
+}

@@ -116,6 +116,10 @@ fn task(more: &str) -> Task {
     crate::task::parse(Path::new("t"), &line).unwrap().remove(0)
 }
 
+fn served() -> Served {
+    Served { model: "m".to_owned(), max_context: 1_000 }
+}
+
 fn urls() -> BaseUrls {
     BaseUrls::new(Some("http://g"), "127.0.0.1:1".parse().unwrap())
 }
@@ -128,7 +132,7 @@ async fn check(more: &str, agent: &str) -> (String, Vec<Exec>) {
     let place = Place::new(&sandbox, &task, &agent, logs.path(), &cancel);
     let result = async {
         place.prepare().await?;
-        let job = place.job(&urls(), "rg-secret", "m");
+        let job = place.job(&urls(), "rg-secret", &served(), None);
         let ran = place.run(&Echo, &job).await?;
         let reward = match &task.evaluate {
             Some(evaluate) => match place.evaluate(evaluate).await? {
@@ -197,7 +201,7 @@ async fn files_and_logs_lie_where_they_belong() {
     let (logs, cancel) = (tempfile::tempdir().unwrap(), Cancel::never());
     let place = Place::new(&sandbox, &task, &agent, logs.path(), &cancel);
     place.prepare().await.unwrap();
-    let job = place.job(&urls(), "rg-secret", "m");
+    let job = place.job(&urls(), "rg-secret", &served(), None);
     let ran = place.run(&Echo, &job).await.unwrap();
     let files: Vec<String> = sandbox.files.lock().unwrap().keys().cloned().collect();
     assert_eq!(files, ["/abs/b", "/h/prompt", "/w/a"]);
@@ -217,7 +221,7 @@ async fn a_pinned_version_must_be_there() {
             ..Agent::named("echo")
         };
         let place = Place::new(&sandbox, &task, &agent, Path::new("/nowhere"), &cancel);
-        let job = place.job(&urls(), "k", "m");
+        let job = place.job(&urls(), "k", &served(), None);
         let version = place.version(&Echo, &job).await;
         assert_eq!(version.is_ok(), expected, "{version:?}");
     }

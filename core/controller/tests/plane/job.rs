@@ -7,6 +7,8 @@ use std::sync::atomic::Ordering;
 use rollgate_controller::job::{Control, Job, JobError, Progress, Summary, run};
 use rollgate_controller::outcome::Outcome;
 use rollgate_controller::plan::Policy;
+use rollgate_controller::programs::Programs;
+use rollgate_controller::runtime::Served;
 use rollgate_controller::sink::{AttemptLine, Format, RunSettings, read_samples};
 use rollgate_controller::task::{Agent, parse};
 use rollgate_pipeline::sample::{Sample, check};
@@ -41,7 +43,8 @@ impl Bench {
             agent: Agent::named("words"),
             harnesses: words,
             backend: self.backend.clone(),
-            model: node::model_name(),
+            served: Served { model: node::model_name(), max_context: 32_768 },
+            programs: Programs::default(),
             urls: None,
             policy: self.policy,
             out: self.out(),

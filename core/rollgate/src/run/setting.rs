@@ -9,6 +9,8 @@ use rollgate_backends::local::{Local, LocalConfig};
 use rollgate_bench::engine::{EngineConfig, EngineHandle, start};
 use rollgate_controller::job::Job;
 use rollgate_controller::plan::Policy;
+use rollgate_controller::programs::Programs;
+use rollgate_controller::runtime::Served;
 use rollgate_controller::sink::RunSettings;
 use rollgate_controller::task::{self, Agent, Task};
 use rollgate_pipeline::exchange::SessionDefaults;
@@ -17,7 +19,7 @@ use rollgate_pipeline::render::Model;
 use rollgate_shards::Gate;
 use serde_json::json;
 
-use super::{BackendName, RunArgs};
+use super::{BackendName, RunArgs, programs};
 use crate::config;
 use crate::exit::Stop;
 use crate::node::{self, EngineSide, Plane};
@@ -66,9 +68,11 @@ impl Setting {
             sessions: SessionDefaults::default(),
             engines,
         };
+        let agent = Agent { args: args.agent_arg.clone(), ..Agent::named(&args.agent) };
+        let programs = programs::find(&tasks, &agent, args.agents.as_deref(), &path_env())?;
         let state_dir = args.out.join("state");
         let gate = node::start(plane, &side, Arc::clone(&text.model), &state_dir)?;
-        let job = job(args, tasks, &text)?;
+        let job = job(args, tasks, agent, programs, &text)?;
         Ok(Self { job, gate, engine })
     }
 }
@@ -90,11 +94,24 @@ fn engines(args: &RunArgs) -> Result<(Vec<config::Engine>, Option<EngineHandle>)
     Ok((urls.collect(), None))
 }
 
+/// The engine's word, which the argument may only lower.
+fn max_context(args: &RunArgs, side: &EngineSide) -> Result<Option<u32>, Stop> {
+    match (args.max_context, side.max_context) {
+        (Some(0), _) => Err(Stop::wrong_use("--max-context must be at least 1")),
+        (Some(asked), Some(most)) if asked > most => Err(Stop::wrong_use(format!(
+            "--max-context {asked} is more than the engine serves: {most}"
+        ))),
+        (Some(asked), _) => Ok(Some(asked)),
+        (None, most) => Ok(most),
+    }
+}
+
 fn text(args: &RunArgs, side: &EngineSide) -> anyhow::Result<Text> {
     match &args.model {
         None => Ok(Text { model: crate::demo::model()?, dir: "demo".to_owned() }),
         Some(dir) => {
-            let model = crate::model_dir::load(dir, &side.model, side.max_context, false)
+            let max_context = max_context(args, side)?;
+            let model = crate::model_dir::load(dir, &side.model, max_context, false)
                 .map_err(|error| Stop::wrong_use(format!("{error:#}")))?;
             let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
             Ok(Text { model, dir: dir.to_string_lossy().into_owned() })
@@ -102,15 +119,19 @@ fn text(args: &RunArgs, side: &EngineSide) -> anyhow::Result<Text> {
     }
 }
 
-fn job(args: &RunArgs, tasks: Vec<Task>, text: &Text) -> anyhow::Result<Job> {
-    let agent = Agent { args: args.agent_arg.clone(), ..Agent::named(&args.agent) };
+fn job(
+    args: &RunArgs,
+    tasks: Vec<Task>,
+    agent: Agent,
+    programs: Programs,
+    text: &Text,
+) -> anyhow::Result<Job> {
     let backend = match args.backend {
         BackendName::Local => Local::new(LocalConfig {
             root: sandbox_root()?,
             rollgate: std::env::current_exe().context("cannot find the rollgate program itself")?,
             keep: args.keep_sandboxes,
-            path_env: std::env::var("PATH")
-                .unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned()),
+            path_env: path_env(),
         }),
     };
     let run = RunSettings {
@@ -128,6 +149,7 @@ fn job(args: &RunArgs, tasks: Vec<Task>, text: &Text) -> anyhow::Result<Job> {
             "model_dir": text.dir,
             "engines": args.engine,
             "concurrency": args.concurrency,
+            "max_context": text.model.max_context,
         }),
     };
     Ok(Job {
@@ -136,12 +158,18 @@ fn job(args: &RunArgs, tasks: Vec<Task>, text: &Text) -> anyhow::Result<Job> {
         agent,
         harnesses: rollgate_harness::by_name,
         backend: Arc::new(backend),
-        model: text.model.name.clone(),
+        served: Served { model: text.model.name.clone(), max_context: text.model.max_context },
+        programs,
         urls: None,
         policy: Policy { concurrency: args.concurrency, ..Policy::default() },
         out: args.out.clone(),
         run,
     })
+}
+
+/// PATH of local sandboxes.
+fn path_env() -> String {
+    std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned())
 }
 
 /// Outside of every work tree, so that an agent's `git` finds its own repository or none.

@@ -1,0 +1,90 @@
+//! OpenClaw: a note that comes and goes, ids that it strips, arguments that it writes anew.
+
+use serde_json::{Value, json};
+
+use crate::case::{Case, times};
+
+const AGENT: &str = "openclaw";
+/// It takes its time to start.
+const TIMEOUT_S: u64 = 400;
+
+/// Its cases.
+pub fn cases() -> Vec<Case> {
+    vec![tools("tools", "api=openai-responses", Vec::new()), chat(), overflow(), busy()]
+}
+
+fn exec(command: &str) -> Value {
+    json!({"name": "exec", "arguments": {"command": command}})
+}
+
+fn agent(args: &[&str]) -> Value {
+    json!({"args": args, "timeout_s": TIMEOUT_S})
+}
+
+fn main_calls(count: usize) -> impl Iterator<Item = (&'static str, &'static str)> {
+    times(count, "main", "openclaw-main")
+}
+
+/// Reasoning, two calls at once, and the end.
+fn tools(name: &'static str, api: &str, rules: Vec<&'static str>) -> Case {
+    let read = json!({"name": "read", "arguments": {"path": "question.txt"}});
+    Case {
+        script: json!({"replies": [
+            {"reasoning": "Look first.", "content": "I look around.",
+             "tool_calls": [exec("printf '6 * 7' > question.txt && ls")], "non_canonical": true},
+            {"reasoning": "Two at once.", "tool_calls": [exec("cat question.txt"), read],
+             "non_canonical": true},
+            {"tool_calls": [exec("echo $((6 * 7)) > answer.txt && cat answer.txt")],
+             "non_canonical": true},
+            {"content": "The answer is in answer.txt.", "non_canonical": true},
+        ]}),
+        task: json!({
+            "instruction": "Write the answer to 6 * 7 into answer.txt.",
+            "agent": agent(&[api]),
+            "evaluate": {"command": "test \"$(cat answer.txt)\" = 42", "timeout_s": 30},
+        }),
+        calls: main_calls(4).collect(),
+        rules,
+        ..Case::new(AGENT, name)
+    }
+}
+
+/// The same in Chat, where the note ends each request: shown, and not part of the history.
+fn chat() -> Case {
+    tools("chat", "api=openai-completions", vec!["openclaw-internal-context"])
+}
+
+/// A prompt that does not fit.
+fn overflow() -> Case {
+    Case {
+        max_context: 8_192,
+        script: json!({"otherwise": {"content": "Never said."}}),
+        task: json!({
+            "instruction": "Say something.",
+            "agent": agent(&[]),
+            "evaluate": {"command": "false", "timeout_s": 30},
+        }),
+        outcome: "agent_failed",
+        reward: Some(0.0),
+        samples: 0,
+        ..Case::new(AGENT, "overflow")
+    }
+}
+
+/// An engine that is busy at first: it asks again.
+fn busy() -> Case {
+    Case {
+        script: json!({"replies": [
+            {"tool_calls": [exec("touch done.txt")], "non_canonical": true,
+             "fault": {"status": 429, "body": "busy"}, "times": 1},
+            {"content": "Done.", "non_canonical": true},
+        ]}),
+        task: json!({
+            "instruction": "Make the file done.txt.",
+            "agent": agent(&[]),
+            "evaluate": {"command": "test -f done.txt", "timeout_s": 30},
+        }),
+        calls: main_calls(2).collect(),
+        ..Case::new(AGENT, "busy")
+    }
+}
