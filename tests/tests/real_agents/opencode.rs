@@ -88,7 +88,8 @@ fn retries() -> Case {
     }
 }
 
-/// Usage leads to a summary in the middle of the run.
+/// Usage leads to a summary in the middle of the run. What is kept of the history is too long still:
+/// the first turn behind the summary leads to another.
 fn compaction() -> Case {
     Case {
         script: json!({
@@ -104,12 +105,16 @@ fn compaction() -> Case {
         }),
         max_context: 32_000,
         calls: times(1, "title", "entry-url")
-            .chain(times(4, "main", "opencode-main"))
-            .chain(times(1, "compaction", "opencode-compaction"))
-            .chain(times(2, "main", "opencode-main"))
+            .chain(times(8, "main", "opencode-main"))
+            .chain(times(2, "compaction", "opencode-compaction"))
             .collect(),
-        samples: 3,
-        links: vec![("compacts", "main", "compaction"), ("compacts", "main", "main")],
+        samples: 5,
+        links: vec![
+            ("compacts", "main", "compaction"),
+            ("compacts", "main", "compaction"),
+            ("compacts", "main", "main"),
+            ("compacts", "main", "main"),
+        ],
         ..case("compaction")
     }
 }

@@ -1,4 +1,5 @@
-//! qwen-code: its loop, a subagent, and summaries apart from the conversation and in it.
+//! qwen-code: its loop, a subagent, and summaries in the conversation, or apart from it where that is
+//! too long.
 
 use serde_json::{Value, json};
 
@@ -81,7 +82,7 @@ fn compaction() -> Case {
     Case {
         script: json!({
             "replies": [
-                {"match": {"system_contains": "the component that summarizes"}, "content": SUMMARY},
+                {"match": {"last_contains": "the component that summarizes"}, "content": SUMMARY},
                 {"match": {"prompt_contains": "Resume the prior task", "last_contains": "written"},
                  "content": "Done."},
                 {"match": {"prompt_contains": "Resume the prior task", "last_contains": "again"},
@@ -93,12 +94,12 @@ fn compaction() -> Case {
                           "non_canonical": true},
         }),
         task: task(),
-        calls: times(4, "main", "qwen-code-main")
-            .chain(times(1, "compaction", "qwen-code-compaction"))
+        calls: times(2, "main", "qwen-code-main")
+            .chain(times(1, "compaction", "qwen-code-compaction-in-place"))
             .chain(times(3, "main", "qwen-code-main"))
             .collect(),
         rules: vec!["qwen-code-reminders"],
-        samples: 3,
+        samples: 2,
         links: vec![("compacts", "main", "compaction"), ("compacts", "main", "main")],
         ..Case::new("qwen-code", "compaction")
     }
@@ -116,7 +117,7 @@ fn overflow() -> Case {
             ],
             "otherwise": {"tool_calls": [shell("seq 1 5000")], "non_canonical": true},
         }),
-        max_context: 48_000,
+        max_context: 54_000,
         task: task(),
         calls: times(1, "main", "qwen-code-main")
             .chain(times(1, "compaction", "qwen-code-compaction"))
