@@ -80,7 +80,9 @@ impl Harness for OpenCode {
             (Some(Event::StepFinish { part }), _) => {
                 AgentOutcome::Failed(format!("its last turn ended with {}", part.reason))
             }
-            (_, _) => AgentOutcome::Failed(format!("it ended before its first turn{}", said(ended))),
+            (_, _) => {
+                AgentOutcome::Failed(format!("it ended before its first turn{}", said(ended)))
+            }
         }
     }
 
@@ -90,7 +92,7 @@ impl Harness for OpenCode {
             as_of: "2026-11-29",
             source: Source::Npm {
                 package: "opencode-ai",
-                entry: "opencode-linux-x64/bin/opencode",
+                entry: "opencode-{platform}/bin/opencode",
                 node: None,
             },
         })
@@ -228,7 +230,11 @@ mod tests {
         check(&[&stop, error], 1, &failed("it ended with APIError: bad key"));
         check(&[error], 0, &failed("it ended with APIError: bad key"));
         check(&[&tools, error, &stop, &stop], 1, &AgentOutcome::Done);
-        check(&[error, &stop], 137, &failed(&format!("the agent exited with 137; its last words: {stop}")));
+        check(
+            &[error, &stop],
+            137,
+            &failed(&format!("the agent exited with 137; its last words: {stop}")),
+        );
         check(&[error, &tools], 1, &failed("its last turn ended with tool-calls"));
         check(&[&tools], 0, &failed("its last turn ended with tool-calls"));
         check(&[], 0, &failed("it ended before its first turn and said nothing"));

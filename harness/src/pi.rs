@@ -132,11 +132,11 @@ fn models(job: &Job) -> String {
 }
 
 /// When to compact: its defaults are made for large windows, and would leave nothing of a small one.
+/// What it keeps it counts as four characters a token, which digits and code have not.
 fn settings(job: &Job) -> String {
-    let quarter = job.max_context / 4;
     let compaction = json!({
-        "reserveTokens": quarter.min(16_384),
-        "keepRecentTokens": quarter.min(20_000),
+        "reserveTokens": (job.max_context / 4).min(16_384),
+        "keepRecentTokens": (job.max_context / 8).min(20_000),
     });
     json!({"compaction": compaction}).to_string()
 }
@@ -157,7 +157,7 @@ mod tests {
              'maxTokens':25000,'cost':{'input':0,'output':0,'cacheRead':0,'cacheWrite':0},\
              'compat':{'supportsReasoningEffort':false}}]}}}\"\n\
              file /box/home/.rollgate/pi/settings.json \
-             \"{'compaction':{'reserveTokens':16384,'keepRecentTokens':20000}}\"\n\
+             \"{'compaction':{'reserveTokens':16384,'keepRecentTokens':12500}}\"\n\
              env ROLLGATE_KEY=key\n\
              env PI_CODING_AGENT_DIR=/box/home/.rollgate/pi\n\
              env PI_OFFLINE=1\n\
@@ -166,7 +166,7 @@ mod tests {
         );
         assert_eq!(launch.stdin.as_deref(), Some(b"Fix \"it\"\n".as_slice()));
         let small = settings(&Job { max_context: 4_000, ..job(&[]) });
-        assert_eq!(small, r#"{"compaction":{"reserveTokens":1000,"keepRecentTokens":1000}}"#);
+        assert_eq!(small, r#"{"compaction":{"reserveTokens":1000,"keepRecentTokens":500}}"#);
         assert!(Pi.launch(&Job { instruction: " \n".to_owned(), ..job(&[]) }).is_err());
     }
 

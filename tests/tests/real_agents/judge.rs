@@ -139,5 +139,10 @@ fn exact(case: &Case, seen: &Seen, row: &mut Row) {
     };
     let lost = seen.engine.iter().filter(|call| call.answered && !call.ids.is_empty());
     let lost = lost.filter(|call| !seen.turns.iter().any(|turn| sampled(&turn, &call.ids)));
-    same("engine's answers that are in no turn", &lost.count(), &case.lost_calls, &mut row.problems);
+    same(
+        "engine's answers that are in no turn",
+        &lost.count(),
+        &case.lost_calls,
+        &mut row.problems,
+    );
 }

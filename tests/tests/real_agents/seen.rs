@@ -63,9 +63,7 @@ fn turns(state: &Path, session: &str) -> Vec<TurnRecord> {
     for path in files(state) {
         let bytes = std::fs::read(&path).expect("a journal can be read");
         let Ok((records, _)) = Frames::new(&bytes).read_all() else { continue };
-        let ours = |record: &Record| {
-            matches!(record, Record::Opened(opened) if opened.session_id.to_string() == session)
-        };
+        let ours = |record: &Record| matches!(record, Record::Opened(opened) if opened.session_id.to_string() == session);
         if records.first().is_some_and(ours) {
             found.extend(records.into_iter().filter_map(|record| match record {
                 Record::Turn(turn) => Some(*turn),

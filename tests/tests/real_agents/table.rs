@@ -74,9 +74,8 @@ impl Row {
     }
 }
 
-const HEAD: [&str; 10] = [
-    "agent", "case", "version", "turns", "scenes", "samples", "links", "trained once", "time", "",
-];
+const HEAD: [&str; 10] =
+    ["agent", "case", "version", "turns", "scenes", "samples", "links", "trained once", "time", ""];
 
 /// All rows.
 pub fn table(rows: &[Row]) -> String {
