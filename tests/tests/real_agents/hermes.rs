@@ -56,9 +56,7 @@ fn subagents() -> Case {
     let goals = ["Count the files, Alpha, in this directory.", "Count the folders, Beta, in here."];
     let tasks: Vec<Value> =
         goals.iter().map(|goal| json!({"goal": goal, "context": "A small folder."})).collect();
-    let asked = |goal: &str, turn: u32| {
-        json!({"system_contains": ["You are a focused subagent", goal], "turn": turn})
-    };
+    let asked = |goal: &str, turn: u32| json!({"system_contains": ["You are a focused subagent", goal], "turn": turn});
     Case {
         script: json!({"replies": [
             {"match": asked("Alpha", 0), "reasoning": "Mine.", "tool_calls": [terminal("ls")],
@@ -84,7 +82,8 @@ fn subagents() -> Case {
 /// tail go on.
 fn compaction() -> Case {
     let list = |at: usize| {
-        let command = format!("yes '{at} alpha beta gamma delta epsilon zeta eta theta' | head -180");
+        let command =
+            format!("yes '{at} alpha beta gamma delta epsilon zeta eta theta' | head -190");
         json!({"content": format!("List {at}."), "tool_calls": [terminal(&command)],
                "non_canonical": true})
     };
@@ -96,10 +95,7 @@ fn compaction() -> Case {
     Case {
         script: json!({"replies": replies}),
         task: json!({"instruction": "Read twelve long lists.", "evaluate": evaluate("true")}),
-        calls: main_calls(8)
-            .chain([("compaction", "entry-url")])
-            .chain(main_calls(1))
-            .collect(),
+        calls: main_calls(8).chain([("compaction", "entry-url")]).chain(main_calls(1)).collect(),
         samples: 3,
         links: vec![("compacts", "main", "compaction"), ("compacts", "main", "main")],
         ..Case::new(AGENT, "compaction")
@@ -108,7 +104,7 @@ fn compaction() -> Case {
 
 /// A prompt that does not fit: it gives up, exits with 0, and is judged by its report.
 fn overflow() -> Case {
-    let long = "head -c 45000 /dev/zero | tr '\\0' '7'";
+    let long = "head -c 47000 /dev/zero | tr '\\0' '7'";
     Case {
         script: json!({"replies": [
             {"tool_calls": [terminal(long)], "non_canonical": true},

@@ -8,9 +8,15 @@ const AGENT: &str = "openclaw";
 /// It takes its time to start.
 const TIMEOUT_S: u64 = 400;
 
+/// The headings that it insists on, and words of its own.
+const SUMMARY: &str = "## Decisions\nThe Greek lists are read one after the other, each by a call of \
+                       its own.\n\n## Open TODOs\nThe rest of the twelve lists.\n\n\
+                       ## Constraints/Rules\nNone were given.\n\n\
+                       ## Pending user asks\nRead twelve long lists.\n\n## Exact identifiers\nNone.";
+
 /// Its cases.
 pub fn cases() -> Vec<Case> {
-    vec![tools("tools", "api=openai-responses", Vec::new()), chat(), overflow(), busy()]
+    vec![tools("tools", "api=openai-responses", Vec::new()), chat(), compaction(), busy()]
 }
 
 fn exec(command: &str) -> Value {
@@ -54,20 +60,30 @@ fn chat() -> Case {
     tools("chat", "api=openai-completions", vec!["openclaw-internal-context"])
 }
 
-/// A prompt that does not fit.
-fn overflow() -> Case {
+/// Long results until the prompt does not fit any more: that is what makes it compact in the middle
+/// of a turn. It takes a summary with its headings only, and goes on behind it.
+fn compaction() -> Case {
+    let list = |at: usize| {
+        let text = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu";
+        json!({"content": format!("List {at}."), "non_canonical": true,
+               "tool_calls": [exec(&format!("yes '{at} {text}' | head -280"))]})
+    };
+    let summary = json!({"match": {"prompt_contains": "You are a context summarization assistant"},
+                         "content": SUMMARY, "non_canonical": true});
+    let end = json!({"match": {"prompt_contains": "was compacted into the following summary"},
+                     "content": "All lists are read.", "non_canonical": true});
+    let replies: Vec<Value> = [summary, end].into_iter().chain((1..=12).map(list)).collect();
     Case {
-        max_context: 8_192,
-        script: json!({"otherwise": {"content": "Never said."}}),
+        script: json!({"replies": replies}),
         task: json!({
-            "instruction": "Say something.",
+            "instruction": "Read twelve long lists.",
             "agent": agent(&[]),
-            "evaluate": {"command": "false", "timeout_s": 30},
+            "evaluate": {"command": "true", "timeout_s": 30},
         }),
-        outcome: "agent_failed",
-        reward: Some(0.0),
-        samples: 0,
-        ..Case::new(AGENT, "overflow")
+        calls: main_calls(6).chain([("compaction", "entry-url")]).chain(main_calls(1)).collect(),
+        samples: 3,
+        links: vec![("compacts", "main", "compaction"), ("compacts", "main", "main")],
+        ..Case::new(AGENT, "compaction")
     }
 }
 
