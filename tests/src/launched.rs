@@ -205,8 +205,14 @@ impl Run {
     /// Asserts that each turn of a trained scene is trained once and no other is, and that
     /// `rollgate verify` finds nothing.
     pub fn check_training(&self) {
-        let mut trained: Vec<u32> =
-            self.samples.iter().flat_map(|s| s.turns.iter().map(|span| span.turn.0)).collect();
+        // A segment's path may lead over turns that are trained in another one.
+        let spans = |sample: &Sample| {
+            let mask = &sample.loss_mask;
+            let spans = sample.turns.iter().filter(|span| mask[span.start as usize] == 1);
+            spans.map(|span| (span.turn.0, span.end - span.start)).collect::<Vec<_>>()
+        };
+        let all = self.samples.iter().flat_map(spans);
+        let mut trained: Vec<u32> = all.map(|(turn, _)| turn).collect();
         trained.sort_unstable();
         let loops = |scene: &str| matches!(scene, "main" | "subagent" | "compaction");
         let expected: Vec<u32> = (0..)
@@ -215,7 +221,7 @@ impl Run {
             .collect();
         assert_eq!(trained, expected, "turns that are trained, each once: {:?}", self.scenes());
         for sample in &self.samples {
-            let sampled: u32 = sample.turns.iter().map(|span| span.end - span.start).sum();
+            let sampled: u32 = spans(sample).into_iter().map(|(_, tokens)| tokens).sum();
             let masked = sample.loss_mask.iter().filter(|mask| **mask == 1).count();
             assert_eq!(sampled as usize, masked, "{}", sample.sample_id);
         }
