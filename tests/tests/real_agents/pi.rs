@@ -76,7 +76,7 @@ fn compaction() -> Case {
         }),
         max_context: 24_000,
         task: task(),
-        calls: times(4, "main", "pi-main")
+        calls: times(5, "main", "pi-main")
             .chain(times(1, "compaction", "pi-compaction"))
             .chain(times(2, "main", "pi-main"))
             .collect(),
@@ -86,13 +86,18 @@ fn compaction() -> Case {
     }
 }
 
-/// What cannot be summed up does not fit: the run is over, though pi exits with 0.
+/// What is kept of the history does not fit, sum up the rest as it may: the run is over, though pi
+/// exits with 0.
 fn overflow() -> Case {
     Case {
-        script: json!({"replies": [{"tool_calls": [bash("seq 1 4000")]}]}),
+        script: json!({"replies": [
+            {"match": {"system_contains": "context summarization"}, "content": SUMMARY},
+            {"tool_calls": [bash("seq 1 4000")]},
+        ]}),
         max_context: 9_000,
         task: task(),
-        calls: times(1, "main", "pi-main").collect(),
+        calls: vec![("main", "pi-main"), ("compaction", "pi-compaction")],
+        samples: 2,
         outcome: "agent_failed",
         reward: None,
         ..Case::new("pi", "overflow")
