@@ -121,7 +121,7 @@ impl Harness for ClaudeCode {
             as_of: "2026-11-29",
             source: Source::Npm {
                 package: "@anthropic-ai/claude-code",
-                entry: "@anthropic-ai/claude-code-linux-x64/claude",
+                entry: "@anthropic-ai/claude-code-{platform}/claude",
                 node: None,
             },
         })

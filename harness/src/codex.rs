@@ -93,7 +93,7 @@ impl Harness for Codex {
             as_of: "2026-11-29",
             source: Source::Npm {
                 package: "@openai/codex",
-                entry: "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
+                entry: "@openai/codex-{platform}/vendor/{target}/bin/codex",
                 node: None,
             },
         })

@@ -6,7 +6,9 @@
 mod claude_code;
 mod codex;
 mod command;
+mod hermes;
 mod mini_swe_agent;
+mod openclaw;
 mod opencode;
 mod outcome;
 mod package;
@@ -19,7 +21,9 @@ use std::time::Duration;
 pub use claude_code::ClaudeCode;
 pub use codex::Codex;
 pub use command::CommandLine;
+pub use hermes::Hermes;
 pub use mini_swe_agent::MiniSweAgent;
+pub use openclaw::OpenClaw;
 pub use opencode::OpenCode;
 pub use package::{Package, Source};
 pub use pi::Pi;
@@ -155,12 +159,14 @@ pub trait Harness: Send + Sync {
 }
 
 /// Names of all harnesses.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 10] = [
     scripted::NAME,
     command::NAME,
     claude_code::NAME,
     codex::NAME,
+    hermes::NAME,
     mini_swe_agent::NAME,
+    openclaw::NAME,
     opencode::NAME,
     pi::NAME,
     qwen_code::NAME,
@@ -172,6 +178,8 @@ pub fn by_name(name: &str) -> Result<Box<dyn Harness>, HarnessError> {
         scripted::NAME => Ok(Box::new(Scripted)),
         command::NAME => Ok(Box::new(CommandLine)),
         mini_swe_agent::NAME => Ok(Box::new(MiniSweAgent)),
+        hermes::NAME => Ok(Box::new(Hermes)),
+        openclaw::NAME => Ok(Box::new(OpenClaw)),
         claude_code::NAME => Ok(Box::new(ClaudeCode)),
         codex::NAME => Ok(Box::new(Codex)),
         opencode::NAME => Ok(Box::new(OpenCode)),
@@ -237,12 +245,14 @@ mod tests {
         assert_eq!(
             error("mini-swe"),
             "there is no agent called `mini-swe`; did you mean `mini-swe-agent`? \
-             Agents: scripted, command, claude-code, codex, mini-swe-agent, opencode, pi, qwen-code"
+             Agents: scripted, command, claude-code, codex, hermes, mini-swe-agent, openclaw, \
+             opencode, pi, qwen-code"
         );
         assert_eq!(
             error("zzz"),
             "there is no agent called `zzz`. \
-             Agents: scripted, command, claude-code, codex, mini-swe-agent, opencode, pi, qwen-code"
+             Agents: scripted, command, claude-code, codex, hermes, mini-swe-agent, openclaw, \
+             opencode, pi, qwen-code"
         );
     }
 }

@@ -92,7 +92,7 @@ impl Harness for OpenCode {
             as_of: "2026-11-29",
             source: Source::Npm {
                 package: "opencode-ai",
-                entry: "opencode-linux-x64/bin/opencode",
+                entry: "opencode-{platform}/bin/opencode",
                 node: None,
             },
         })

@@ -25,6 +25,8 @@ pub struct Settings {
     pub agents_port: u16,
     /// Keys of `[limits]`.
     pub limits: Vec<(&'static str, u64)>,
+    /// Seconds between keepalives.
+    pub keepalive_s: u64,
 }
 
 impl Settings {
@@ -36,6 +38,7 @@ impl Settings {
             shards: 1,
             agents_port: 0,
             limits: Vec::new(),
+            keepalive_s: 5,
         }
     }
 
@@ -43,7 +46,7 @@ impl Settings {
     pub fn to_toml(&self, directory: &Path) -> String {
         let mut text = format!(
             "[node]\nid = \"t1\"\nstate_dir = {state:?}\n\
-             [agents]\nlisten = \"127.0.0.1:{port}\"\n\
+             [agents]\nlisten = \"127.0.0.1:{port}\"\nkeepalive_s = {keepalive_s}\n\
              [control]\nlisten = \"127.0.0.1:0\"\ntoken = {TOKEN:?}\n\
              [shards]\ncount = {shards}\n\
              [model]\ndir = {model:?}\n\
@@ -52,6 +55,7 @@ impl Settings {
             state = directory.join("state"),
             port = self.agents_port,
             shards = self.shards,
+            keepalive_s = self.keepalive_s,
             model = self.model,
             engine = self.engine,
         );

@@ -5,7 +5,9 @@
 
 pub mod chat;
 pub mod corpus;
+pub mod faulty;
 pub mod gate;
+pub mod launched;
 pub mod process;
 pub mod program;
 pub mod proxy;

@@ -2,7 +2,8 @@
 //! think and call. The agent drops the thinking or sends it back; all, a fifth or none of the answers
 //! are said in other tokens than the tokenizer makes of them. A gateway that renders each prompt anew
 //! and compares ids gets 400 samples of these sessions, or trains a twentieth of the tokens. Here
-//! every cell has 20 samples and all of its tokens. `ROLLGATE_WORKLOAD_TABLE` names a file for the table.
+//! every cell has 20 samples and all of its tokens. `ROLLGATE_WORKLOAD_TABLE` names a file for the table, and
+//! `ROLLGATE_WORKLOAD_CELLS` the cells to play where not all are wanted (`messages-dropped-5`).
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -39,12 +40,17 @@ struct Cell {
 }
 
 impl Cell {
+    /// All of them, or those that are wanted.
     fn all() -> Vec<Cell> {
         let of = |dialect| {
             let replays = [true, false].into_iter();
             replays.flat_map(move |drops| [1, 5, 0].map(|every| Cell { dialect, drops, every }))
         };
-        Dialect::ALL.into_iter().flat_map(of).collect()
+        let only = std::env::var("ROLLGATE_WORKLOAD_CELLS").ok();
+        let wanted = |cell: &Cell| {
+            only.as_deref().is_none_or(|only| only.split(',').any(|name| name == cell.name()))
+        };
+        Dialect::ALL.into_iter().flat_map(of).filter(wanted).collect()
     }
 
     fn name(self) -> String {

@@ -29,7 +29,7 @@ fn tools(python: &str) -> Case {
             "agent": {"args": [python, example]},
             "evaluate": {"command": "test \"$(cat answer.txt)\" = 42", "timeout_s": 30},
         }),
-        calls: times(3, "main", "main").collect(),
+        calls: times(3, "main", "default-main").collect(),
         ..Case::new("command", "anthropic-sdk")
     }
 }

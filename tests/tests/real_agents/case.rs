@@ -48,7 +48,8 @@ pub struct Case {
 
 impl Case {
     /// A case of a bundled agent with a context of 65 536 tokens that must end done with reward 1,
-    /// one sample, and no rule or link. Set `script`, `task` and `calls`, and what is otherwise.
+    /// one sample, and no rule or link. Set `script`, `task` and `calls`, and what is otherwise. The rule of an
+    /// agent without a scene file is `default-main`.
     pub fn new(agent: &'static str, name: &'static str) -> Self {
         Self {
             agent,

@@ -16,10 +16,15 @@ mod seen;
 mod table;
 
 mod anthropic_loop;
+mod claude_code;
+mod codex;
+mod hermes;
 mod mini_swe_agent;
+mod openclaw;
 mod opencode;
 mod pi;
 mod qwen_code;
+mod slow_engine;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,8 +33,15 @@ use case::Case;
 use table::Row;
 
 /// The cases of each agent.
-const CASES: &[fn() -> Vec<Case>] =
-    &[anthropic_loop::cases, mini_swe_agent::cases, opencode::cases, pi::cases, qwen_code::cases];
+const CASES: &[fn() -> Vec<Case>] = &[
+    anthropic_loop::cases,
+    hermes::cases,
+    mini_swe_agent::cases,
+    openclaw::cases,
+    opencode::cases,
+    pi::cases,
+    qwen_code::cases,
+];
 
 /// Agents that run at once.
 const AT_ONCE: usize = 2;

@@ -13,6 +13,7 @@ mod error;
 mod events;
 mod ids;
 mod items;
+mod output;
 mod request;
 mod tools;
 

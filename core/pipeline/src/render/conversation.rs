@@ -94,10 +94,14 @@ pub(super) fn variables(
         true => calls().map(|call| (call.id.as_str(), call.name.as_str())).collect(),
         false => Names::new(),
     };
-    let list: Vec<Value> = messages
+    let (head, rest) = messages.split_at(leading);
+    let folded = folded(constants.forms, head);
+    let head = if folded.is_some() { &[] } else { head };
+    let list: Vec<Value> = folded
         .iter()
-        .enumerate()
-        .map(|(at, message)| self::message(constants, message, at >= leading, &names, guard))
+        .chain(head.iter().copied())
+        .map(|message| self::message(constants, message, false, &names, guard))
+        .chain(rest.iter().map(|message| self::message(constants, message, true, &names, guard)))
         .collect();
     all.push(("messages".into(), list.into()));
     let tools = match tools {
@@ -108,6 +112,13 @@ pub(super) fn variables(
     all.push(("documents".into(), Value::from(())));
     all.push(("add_generation_prompt".into(), prompts.into()));
     Value::from_iter(all)
+}
+
+/// The leading instructions as one message, for a template that takes no more than one.
+fn folded(forms: Forms, leading: &[&Message]) -> Option<Message> {
+    let [first, _, ..] = leading else { return None };
+    let texts: Vec<&str> = leading.iter().map(|message| message.content.as_str()).collect();
+    forms.wraps_instructions.then(|| Message::text(first.role, texts.join("\n\n")))
 }
 
 /// Names of functions by the ids of their calls.

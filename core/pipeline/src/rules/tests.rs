@@ -166,6 +166,22 @@ fn hermes_names_day_model_and_provider_at_the_end() {
 }
 
 #[test]
+fn openclaw_ends_requests_with_a_note_and_stamps_what_is_said() {
+    let set = RuleSet::for_session(Some("openclaw"), &[], &[]).unwrap();
+    let note = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nConversation data (data, not instructions):\n\
+                \"Active exec sessions:\\nnone\"\n<<<END_OPENCLAW_INTERNAL_CONTEXT>>>";
+    let message = Message::text(Role::User, note);
+    let reading = set.read(&message, Spot { leading: false, last: true });
+    assert_eq!((reading.text.as_ref(), reading.overlays), ("", vec![note]));
+    let read = |text: &str| set.read(&Message::text(Role::User, text), ANY).text.into_owned();
+    let line = "Count.\n\n\nRuntime: agent=main | session=agent:main:main | sessionId=2ce0d487";
+    let [one, other] = ["Sun 2026-11-29 23:15 UTC", "Mon 2026-11-30 00:02 UTC"]
+        .map(|at| read(&format!("[{at}] {line}")));
+    assert_eq!(one, other);
+    assert!(one.ends_with(line), "{one:?}");
+}
+
+#[test]
 fn shipped_patterns_look_for_ascii_words() {
     let set = RuleSet::for_session(None, &[], &[]).unwrap();
     for (_, rule) in set.rules() {

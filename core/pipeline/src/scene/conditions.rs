@@ -22,6 +22,7 @@ pub(super) struct Conditions {
     no_first_user: Option<Regex>,
     last_user: Option<Regex>,
     no_last_user: Option<Regex>,
+    skip_user: Option<Regex>,
     last: Option<Regex>,
     format: Option<Regex>,
 }
@@ -52,6 +53,7 @@ impl Conditions {
             no_first_user: text("no_first_user", &when.no_first_user)?,
             last_user: text("last_user", &when.last_user)?,
             no_last_user: text("no_last_user", &when.no_last_user)?,
+            skip_user: text("skip_user", &when.skip_user)?,
             last: text("last", &when.last)?,
             format: text("format", &when.format)?,
             when: when.clone(),
@@ -103,11 +105,15 @@ impl Conditions {
         let absent = |pattern: &Option<Regex>, text: &str| {
             pattern.as_ref().is_none_or(|pattern| !found(pattern, text))
         };
+        let last_user = match &self.skip_user {
+            Some(skip) => facts.last_user_but(skip),
+            None => facts.last_user,
+        };
         there(&self.model, &facts.evidence.asked.model)
             && self.format.as_ref().is_none_or(|pattern| found(pattern, facts.format()))
             && there(&self.last, facts.last)
-            && there(&self.last_user, facts.last_user)
-            && absent(&self.no_last_user, facts.last_user)
+            && there(&self.last_user, last_user)
+            && absent(&self.no_last_user, last_user)
             && there(&self.first_user, facts.first_user)
             && absent(&self.no_first_user, facts.first_user)
             && there(&self.system, facts.evidence.system)

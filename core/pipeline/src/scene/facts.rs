@@ -39,6 +39,13 @@ impl<'a> Facts<'a> {
         }
     }
 
+    /// What a user said last, but for messages in which this is found.
+    pub(super) fn last_user_but(&self, skip: &Regex) -> &'a str {
+        let users = self.evidence.asked.messages.iter().rev().filter(|m| m.role == Role::User);
+        let mut texts = users.map(|message| message.content.as_str());
+        texts.find(|text| !found(skip, text)).unwrap_or_default()
+    }
+
     /// Whether a tool of this canonical name is on offer.
     pub(super) fn offers(&self, name: &str) -> bool {
         self.evidence.asked.tools.iter().any(|tool| tool["function"]["name"] == name)

@@ -109,6 +109,10 @@ pub struct When {
     /// Not found there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_last_user: Option<String>,
+    /// User messages in which this is found do not count as a user's last: agents put notes of their
+    /// own behind what was said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skip_user: Option<String>,
     /// Found in the last message, whoever speaks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<String>,

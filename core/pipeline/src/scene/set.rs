@@ -13,6 +13,8 @@ use crate::turn::Purpose;
 pub(super) const SHIPPED: &[&str] = &[
     include_str!("shipped/claude-code.toml"),
     include_str!("shipped/codex.toml"),
+    include_str!("shipped/hermes.toml"),
+    include_str!("shipped/openclaw.toml"),
     include_str!("shipped/opencode.toml"),
     include_str!("shipped/pi.toml"),
     include_str!("shipped/qwen-code.toml"),

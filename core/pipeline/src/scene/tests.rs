@@ -3,6 +3,8 @@
 mod claude_code;
 mod codex;
 mod conditions;
+mod hermes;
+mod openclaw;
 mod opencode;
 mod order;
 mod pi;

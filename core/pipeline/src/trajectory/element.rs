@@ -1,14 +1,14 @@
 //! Elements: what matching walks over, and which differences between two messages do not count.
 //!
 //! Ignored always: outer white space, CRLF, empty messages, consecutive assistant messages split or
-//! joined (unless text follows calls: no single message can hold that order), reasoning present or absent, tool-call ids (a result counts by the position of its
-//! call), key order, spacing and number spelling of tool arguments. That is the loose digest. The
-//! strict one is of what a template could see: texts as they are, reasoning, names and argument
-//! texts of calls; never ids.
+//! joined (unless text follows calls: no single message can hold that order), reasoning present or
+//! absent, tool-call ids (a result counts by the position of its call), key order, spacing and number
+//! spelling of tool arguments. That is the loose digest. The strict one is of what a template could
+//! see: texts as they are, reasoning, names and argument texts of calls; never ids.
 //!
 //! Some templates do print ids: Kimi K2's (`functions.name:0`) and Mistral's. There a faithful
 //! session goes on from sampled ids where an agent rewrote only call ids, and the engine keeps
-//! seeing the ones that were sampled. That is a gap of faithful mode, taken on purpose: agents
+//! seeing the ones that were sampled, in results too. That is a gap of faithful mode, taken on purpose: agents
 //! rewrite ids to fit alphabets of their own, and most templates never show them.
 
 use blake3::Hasher;

@@ -131,3 +131,24 @@ pub(super) fn table(summary: &Summary, out: &Path) -> String {
     text.truncate(text.trim_end().len());
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_tells_scenes_and_warnings() {
+        let scenes = [("main", 8), ("unknown", 2)].map(|(scene, n)| (scene.to_owned(), n)).into();
+        let warnings = vec!["2 of 10 turns are of no known scene".to_owned()];
+        let mut summary = Summary::default();
+        (summary.turns, summary.scenes, summary.warnings) = (10, scenes, warnings);
+        let text = table(&summary, Path::new("out"));
+        let has = |name: &str, value: &str| {
+            let line = format!("{name:<24} {value}");
+            assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line}: {text}");
+        };
+        has("turns", "10: main 8, unknown 2");
+        has("warning", "2 of 10 turns are of no known scene");
+        assert!(!table(&Summary::default(), Path::new("out")).contains("warning"));
+    }
+}

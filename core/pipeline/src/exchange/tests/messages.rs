@@ -201,16 +201,45 @@ fn a20_the_attribution_line_is_taken_out() {
     }
 }
 
+fn with_template(template: String) -> Play {
+    let files = crate::render::ModelFiles { template: Some(template), ..test_files() };
+    let model = Arc::new(Model::load(files).unwrap());
+    let gatehouse = Gatehouse { model, ..Play::gatehouse() };
+    let options = SessionOptions::default();
+    Play { path: "/v1/messages".to_owned(), ..Play::at(gatehouse, options) }
+}
+
+/// An agent sends ids in an alphabet of its own; the prompt goes by those that were sampled.
+#[test]
+fn a21_results_go_by_the_ids_of_the_sampled_calls() {
+    let printed = "<tool_response>\\n' ~ message.tool_call_id ~ ' ' ~";
+    let mut play = with_template(TEMPLATE.replace("<tool_response>\\n' ~", printed));
+    let sampled = format!("{CALL}\n{CALL}<|im_end|>");
+    let first = play.ask(&request(json!([said("user", json!("q"))])), &sampled);
+    let blocks = content(&first);
+    let ids = [0, 1].map(|at| blocks[at]["id"].as_str().unwrap().to_owned());
+    let theirs = [0, 1].map(|at| format!("toolu{at}"));
+    let messages = json!([
+        said("user", json!("q")),
+        said("assistant", json!([tool_use(&theirs[0]), tool_use(&theirs[1])])),
+        said("user", json!([result(&theirs[0], json!("A")), result(&theirs[1], json!("B"))])),
+    ]);
+    let second = play.ask(&request(messages), "b<|im_end|>");
+    let stretch = format!(
+        "\n<|im_start|>user\n<tool_response>\n{} A\n</tool_response>\n<tool_response>\n{} B\n\
+         </tool_response><|im_end|>\n<|im_start|>assistant\n",
+        ids[0], ids[1]
+    );
+    let want = [first.prompt.clone(), play.ids(&sampled), play.ids(&stretch)].concat();
+    assert_eq!(second.prompt, want, "{}", prompt(&play, &second));
+}
+
 #[test]
 fn a22_a_template_that_refuses_is_the_agents_fault() {
     let one_call = "{%- for call in message.tool_calls or [] %}\
         {%- if not loop.first %}{{ raise_exception('one call at a time') }}{%- endif %}";
     let template = TEMPLATE.replace("{%- for call in message.tool_calls or [] %}", one_call);
-    let files = crate::render::ModelFiles { template: Some(template), ..test_files() };
-    let model = Arc::new(Model::load(files).unwrap());
-    let gatehouse = Gatehouse { model, ..Play::gatehouse() };
-    let options = SessionOptions::default();
-    let mut play = Play { path: "/v1/messages".to_owned(), ..Play::at(gatehouse, options) };
+    let mut play = with_template(template);
     let messages = json!([
         said("user", json!("q")),
         said("assistant", json!([tool_use("t1"), tool_use("t2")])),

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::id::TurnIndex;
+use crate::render::ModelFiles;
+use crate::render::sample_model::test_files;
 use crate::sample::{Attempt, build};
 use crate::scene::Scene;
 
@@ -112,35 +114,53 @@ fn b03_parallel_calls_are_one_turn_with_their_results() {
     assert_eq!(text.matches("ok").count(), 2, "{text}");
 }
 
+/// A session on a model whose template takes instructions at the beginning only, in one message.
+fn strict_play() -> Play {
+    let template = include_str!("../../../tests/templates/hostile/refuses_system.jinja");
+    let files = ModelFiles { template: Some(template.to_owned()), ..test_files() };
+    let model = Arc::new(Model::load(files).unwrap());
+    let gatehouse = Gatehouse { model, ..Play::gatehouse() };
+    let path = "/v1/responses".to_owned();
+    Play { path, ..Play::at(gatehouse, SessionOptions::default()) }
+}
+
+fn place(play: &Play, prompt: &[u32], text: &str) -> usize {
+    let ids = play.ids(text);
+    let found = prompt.windows(ids.len()).position(|window| window == ids);
+    found.unwrap_or_else(|| panic!("{text:?} is not in the prompt"))
+}
+
 #[test]
 fn b05_developer_text_is_in_the_prompt() {
-    let mut play = play();
-    let body = json!({"model": "any", "instructions": "I0", "input": [
-        {"role": "developer", "content": [{"type": "input_text", "text": "always say BANANA"}]},
-        user("capital of France?"),
-    ]});
-    let seen = play.ask(&body, "BANANA<|im_end|>");
-    let [i0, banana, question] = ["I0", "always say BANANA", "capital of France?"].map(|text| {
-        let ids = play.ids(text);
-        let found = seen.prompt.windows(ids.len()).position(|window| window == ids);
-        found.unwrap_or_else(|| panic!("{text:?} is not in the prompt"))
-    });
-    assert!(i0 < banana && banana < question);
+    for mut play in [play(), strict_play()] {
+        let body = json!({"model": "any", "instructions": "I0", "input": [
+            {"role": "developer", "content": [{"type": "input_text", "text": "always say BANANA"}]},
+            user("capital of France?"),
+        ]});
+        let seen = play.ask(&body, "BANANA<|im_end|>");
+        assert_eq!(seen.status, 200, "{}", seen.body);
+        let texts = ["I0", "always say BANANA", "capital of France?"];
+        let places = texts.map(|text| place(&play, &seen.prompt, text));
+        assert!(places.is_sorted(), "{places:?}");
+    }
 }
 
 #[test]
 fn b06_a_late_developer_message_does_not_begin_another_segment() {
-    let mut play = play();
-    let first = play.ask(&request(&[user("u1")]), "a1<|im_end|>");
-    let mut input = [vec![user("u1")], items(&first)].concat();
-    input.extend([json!({"role": "developer", "content": "new rule"}), user("u2")]);
-    let second = play.ask(&request(&input), "a2<|im_end|>");
-    let past = [first.prompt, play.ids("a1<|im_end|>")].concat();
-    assert!(second.prompt.starts_with(&past));
-    let rule = play.ids("new rule");
-    let new = &second.prompt[past.len()..];
-    assert!(new.windows(rule.len()).any(|window| window == rule));
-    assert_eq!(play.turns()[1].parent, Some(TurnIndex(0)));
+    for (mut play, wrapped) in [(play(), 0), (strict_play(), 1)] {
+        let ask = |input: &[Value]| json!({"model": "any", "input": input});
+        let first = play.ask(&ask(&[user("u1")]), "a1<|im_end|>");
+        let mut input = [vec![user("u1")], items(&first)].concat();
+        input.extend([json!({"role": "developer", "content": "new rule"}), user("u2")]);
+        let second = play.ask(&ask(&input), "a2<|im_end|>");
+        assert_eq!(second.status, 200, "{}", second.body);
+        let past = [first.prompt, play.ids("a1<|im_end|>")].concat();
+        assert!(second.prompt.starts_with(&past));
+        let new = &second.prompt[past.len()..];
+        assert!(place(&play, new, "new rule") < place(&play, new, "u2"));
+        let turn = play.turns().remove(1);
+        assert_eq!((turn.parent, turn.wrapped_instructions), (Some(TurnIndex(0)), wrapped));
+    }
 }
 
 #[test]

@@ -177,15 +177,17 @@ fn messages_sum(events: &[(Option<String>, String)]) -> Value {
     body
 }
 
+/// Puts a JSON body together from events, name and data each.
+type Sum = fn(&[(Option<String>, String)]) -> Value;
+
 /// The view that a client of this dialect gets of what was sampled.
 fn view(dialect: Dialect, stream: bool, sampled: &str, finish: &str) -> View {
     let mut play = Play::new(SessionOptions::default());
-    let (path, read, sum): (_, fn(&Value) -> View, fn(&[(Option<String>, String)]) -> Value) =
-        match dialect {
-            Dialect::Chat => ("/v1/chat/completions", chat_view, chat_sum),
-            Dialect::Responses => ("/v1/responses", responses_view, responses_sum),
-            Dialect::Messages => ("/v1/messages", messages_view, messages_sum),
-        };
+    let (path, read, sum): (_, fn(&Value) -> View, Sum) = match dialect {
+        Dialect::Chat => ("/v1/chat/completions", chat_view, chat_sum),
+        Dialect::Responses => ("/v1/responses", responses_view, responses_sum),
+        Dialect::Messages => ("/v1/messages", messages_view, messages_sum),
+    };
     play.path = path.to_owned();
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
     let tool = match dialect {

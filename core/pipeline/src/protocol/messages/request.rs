@@ -5,11 +5,11 @@
 //!
 //! Not looked at: `metadata`, `context_management`, `container`, `service_tier`, `mcp_servers`, every
 //! `cache_control`; and `thinking` with its effort, for what switches a template has and what they
-//! do is the model's, and the session pins them.
+//! do is the model's: who knows them sends `chat_template_kwargs`.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 
 use super::message::{self, RawMessage};
 use super::place::Place;
@@ -31,6 +31,7 @@ struct RawRequest {
     /// The older name of `output_config.format`.
     output_format: Option<Value>,
     stream: Option<bool>,
+    chat_template_kwargs: Option<Map<String, Value>>,
     #[serde(default, deserialize_with = "whole")]
     max_tokens: Option<u64>,
     temperature: Option<f64>,
@@ -67,6 +68,7 @@ pub(in crate::protocol) fn read(body: &[u8]) -> Result<Asked, Fault> {
         parallel_tool_calls: offer.parallel,
         format: raw.output_config.and_then(|config| config.format).or(raw.output_format),
         sampling,
+        template_kwargs: raw.chat_template_kwargs.unwrap_or_default(),
         skipped,
         ..Asked::plain(model, talk.messages, form)
     })

@@ -5,7 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::answer::{self, Item, UsageBody};
+use super::answer::{self, UsageBody};
+use super::output::Item;
 use crate::protocol::{ReplyMeta, json};
 use crate::turn::{Message, Role};
 

@@ -13,9 +13,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
-use super::answer::custom_input;
 use super::content::Content;
 use super::ids::{Mark, Part};
+use super::output::custom_input;
 use crate::fault::{Fault, FaultKind};
 use crate::protocol::{Past, media};
 use crate::turn::{Message, Reply, Role, ToolCall};

@@ -3,7 +3,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::answer::{self, Item, Output, Part, Response, Said};
+use super::answer::{self, Response};
+use super::output::{Item, Output, Part, Said, output};
 use crate::protocol::chat::pieces;
 use crate::protocol::{ReplyMeta, StreamMeta, json};
 use crate::turn::Reply;
@@ -71,7 +72,7 @@ struct OfText<'a> {
 
 /// The whole stream.
 pub(in crate::protocol) fn events(reply: &Reply, meta: &ReplyMeta) -> Vec<u8> {
-    let output = answer::output(reply, meta);
+    let output = output(reply, meta);
     let (labels, echo) = (answer::stream_meta(meta), answer::settled(&meta.echo));
     let mut stream = Stream::begin(&labels, &echo);
     for (index, output) in output.iter().enumerate() {

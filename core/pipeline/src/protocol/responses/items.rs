@@ -11,7 +11,7 @@ use super::content::Content;
 use super::conversation::Conversation;
 use super::ids::{self, Mark};
 use super::request::bad;
-use super::tools::{LOCAL_SHELL, ToolList, Tools};
+use super::tools::{LOCAL_SHELL, TOOL_SEARCH, ToolList, Tools};
 use crate::fault::Fault;
 use crate::protocol::chat::exact_values;
 use crate::turn::Role;
@@ -69,49 +69,23 @@ pub(super) fn add(
     mut item: RawItem,
 ) -> Result<(), Fault> {
     let kind = item.r#type.take();
-    let mark = item.id.as_deref().and_then(Mark::read);
     match kind.as_deref() {
         None if item.role.is_some() => message(talk, index, item)?,
         Some("message") => message(talk, index, item)?,
         Some("reasoning") => reasoning(talk, item),
-        Some("function_call") => {
-            let arguments = match item.arguments {
-                Some(Value::String(text)) => text,
-                Some(object @ Value::Object(_)) => object.to_string(),
-                None => "{}".to_owned(),
-                Some(_) => return Err(at(index, "arguments", "a JSON text is needed")),
-            };
-            let name = flat(tools, index, &item.namespace, item.name.as_deref())?;
-            let call_id = call_id(index, item.call_id, &item.id)?;
-            talk.call(mark, call_id, name, arguments, false);
-        }
-        Some("custom_tool_call") => {
-            let name = flat(tools, index, &item.namespace, item.name.as_deref())?;
-            let call_id = call_id(index, item.call_id, &item.id)?;
-            let arguments = json!({"input": item.input.unwrap_or_default()}).to_string();
-            talk.call(mark, call_id, name, arguments, true);
-        }
         // Without an id it is a search that its provider made.
         Some(kind @ ("tool_search_call" | "tool_search_output")) if item.call_id.is_none() => {
             talk.skip(kind);
         }
-        Some("tool_search_call") => {
-            let name = tools.flat(None, "tool_search");
-            let call_id = call_id(index, item.call_id, &item.id)?;
-            talk.call(mark, call_id, name, as_text(item.arguments), true);
-        }
-        Some("local_shell_call") => {
-            let name = tools.flat(None, LOCAL_SHELL);
-            let call_id = call_id(index, item.call_id, &item.id)?;
-            talk.call(mark, call_id, name, shell_arguments(item.action), true);
-        }
+        Some(
+            kind @ ("function_call" | "custom_tool_call" | "tool_search_call" | "local_shell_call"),
+        ) => call(talk, tools, index, kind, item)?,
         Some("function_call_output" | "custom_tool_call_output" | "local_shell_call_output") => {
             talk.result(item.call_id, item.output.unwrap_or_default());
         }
         Some("tool_search_output") => {
-            let found =
-                Value::from(tools.found.get(&index).cloned().unwrap_or_default()).to_string();
-            talk.result(item.call_id, found.into());
+            let found = Value::from(tools.found.get(&index).cloned().unwrap_or_default());
+            talk.result(item.call_id, found.to_string().into());
         }
         Some("item_reference") => {
             talk.reference(index, item.id.as_deref().unwrap_or_default())?;
@@ -193,6 +167,37 @@ fn message(talk: &mut Conversation<'_>, index: usize, item: RawItem) -> Result<(
         Role::Assistant => talk.text(item.id.as_deref().and_then(Mark::read), content),
         role => talk.say(role, content),
     }
+    Ok(())
+}
+
+/// A call: its name and its arguments, made from what items of its kind have instead.
+fn call(
+    talk: &mut Conversation<'_>,
+    tools: &Tools,
+    index: usize,
+    kind: &str,
+    item: RawItem,
+) -> Result<(), Fault> {
+    let (name, arguments) = match kind {
+        "tool_search_call" => (tools.flat(None, TOOL_SEARCH), as_text(item.arguments)),
+        "local_shell_call" => (tools.flat(None, LOCAL_SHELL), shell_arguments(item.action)),
+        _ => {
+            let name = flat(tools, index, &item.namespace, item.name.as_deref())?;
+            let arguments = match (kind, item.arguments) {
+                ("custom_tool_call", _) => {
+                    json!({"input": item.input.unwrap_or_default()}).to_string()
+                }
+                (_, Some(Value::Array(_) | Value::Bool(_) | Value::Number(_))) => {
+                    return Err(at(index, "arguments", "a JSON text is needed"));
+                }
+                (_, arguments) => as_text(arguments),
+            };
+            (name, arguments)
+        }
+    };
+    let call_id = call_id(index, item.call_id, &item.id)?;
+    let mark = item.id.as_deref().and_then(Mark::read);
+    talk.call(mark, call_id, name, arguments, kind != "function_call");
     Ok(())
 }
 

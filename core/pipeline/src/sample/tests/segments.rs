@@ -213,6 +213,7 @@ fn rules_and_counts_come_from_the_turns() {
         ("same_prompt_turns", 0),
         ("trained_elsewhere_tokens", 0),
         ("undelivered_turns", 0),
+        ("unknown_turns", 0),
         ("wrapped_instructions", 0),
     ];
     assert_eq!(counts, expected);

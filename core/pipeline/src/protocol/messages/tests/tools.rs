@@ -145,6 +145,8 @@ fn a23_every_control_is_read() {
     };
     assert_eq!(asked.sampling, want);
     assert!(matches!(asked.form, ReplyForm::Events { .. }));
+    let switched = read(&with(json!({"chat_template_kwargs": {"enable_thinking": false}})));
+    assert_eq!(switched.template_kwargs["enable_thinking"], false);
     assert_eq!(read(&with(json!({"max_tokens": 1e12}))).sampling.max_tokens, Some(u32::MAX));
     let cases = [
         (json!({"max_tokens": 0}), "max_tokens"),

@@ -1,0 +1,155 @@
+//! Hermes: scenes by entry URLs where it has slots, else by what it says.
+
+use serde_json::{Value, json};
+
+use crate::case::{Case, times};
+
+const AGENT: &str = "hermes";
+const MAIN: (&str, &str) = ("main", "hermes-main");
+const CHILD: (&str, &str) = ("subagent", "hermes-subagent");
+/// What the scripted summary says: its own words, long enough to be known again.
+const SUMMARY: &str = "## Goal\nTwelve lists of Greek letters are to be read, one after the other.\n\n\
+                       ## Completed Actions\n1. READ some of the lists, each in a call of its own.\n\n\
+                       ## Active State\nNo file was changed so far, and nothing runs.";
+
+/// Its cases.
+pub fn cases() -> Vec<Case> {
+    vec![tools(), subagents(), compaction(), overflow(), busy(), cut()]
+}
+
+fn terminal(command: &str) -> Value {
+    json!({"name": "terminal", "arguments": {"command": command}})
+}
+
+fn evaluate(command: &str) -> Value {
+    json!({"command": command, "timeout_s": 30})
+}
+
+fn main_calls(count: usize) -> impl Iterator<Item = (&'static str, &'static str)> {
+    times(count, MAIN.0, MAIN.1)
+}
+
+/// Reasoning, which it does not send back, two calls at once, and the end.
+fn tools() -> Case {
+    let read = json!({"name": "read_file", "arguments": {"path": "question.txt"}});
+    Case {
+        script: json!({"replies": [
+            {"reasoning": "Look first.", "content": "I look around.",
+             "tool_calls": [terminal("printf '6 * 7' > question.txt && ls")], "non_canonical": true},
+            {"reasoning": "Two at once.", "tool_calls": [terminal("cat question.txt"), read],
+             "non_canonical": true},
+            {"tool_calls": [terminal("echo $((6 * 7)) > answer.txt && cat answer.txt")],
+             "non_canonical": true},
+            {"content": "The answer is in answer.txt.", "non_canonical": true},
+        ]}),
+        task: json!({
+            "instruction": "Write the answer to 6 * 7 into answer.txt.\n\nThen \"stop\".",
+            "evaluate": evaluate("test \"$(cat answer.txt)\" = 42"),
+        }),
+        calls: main_calls(4).collect(),
+        ..Case::new(AGENT, "tools")
+    }
+}
+
+/// Two children at once; their calls overlap.
+fn subagents() -> Case {
+    let goals = ["Count the files, Alpha, in this directory.", "Count the folders, Beta, in here."];
+    let tasks: Vec<Value> =
+        goals.iter().map(|goal| json!({"goal": goal, "context": "A small folder."})).collect();
+    let asked = |goal: &str, turn: u32| json!({"system_contains": ["You are a focused subagent", goal], "turn": turn});
+    Case {
+        script: json!({"replies": [
+            {"match": asked("Alpha", 0), "reasoning": "Mine.", "tool_calls": [terminal("ls")],
+             "non_canonical": true},
+            {"match": asked("Alpha", 1), "content": "Alpha has one file.", "non_canonical": true},
+            {"match": asked("Beta", 0), "tool_calls": [terminal("ls -d */")], "non_canonical": true},
+            {"match": asked("Beta", 1), "content": "Beta has no folder.", "non_canonical": true},
+            {"reasoning": "Two helpers.",
+             "tool_calls": [{"name": "delegate_task", "arguments": {"tasks": tasks}}],
+             "non_canonical": true},
+            {"content": "One file and no folder.", "non_canonical": true},
+        ]}),
+        task: json!({"instruction": "Have files and folders counted.", "evaluate": evaluate("true")}),
+        calls: main_calls(2).chain(times(4, CHILD.0, CHILD.1)).collect(),
+        ordered: false,
+        samples: 3,
+        links: vec![("spawned", "subagent", "main"), ("spawned", "subagent", "main")],
+        ..Case::new(AGENT, "subagents")
+    }
+}
+
+/// Long results until usage reaches three quarters of the window; then the head, a summary and the
+/// tail go on.
+fn compaction() -> Case {
+    let list = |at: usize| {
+        let command =
+            format!("yes '{at} alpha beta gamma delta epsilon zeta eta theta' | head -190");
+        json!({"content": format!("List {at}."), "tool_calls": [terminal(&command)],
+               "non_canonical": true})
+    };
+    let summary = json!({"match": {"prompt_contains": "You are a summarization agent"},
+                         "content": SUMMARY, "non_canonical": true});
+    let end = json!({"match": {"prompt_contains": "[CONTEXT COMPACTION"},
+                     "content": "All lists are read.", "non_canonical": true});
+    let replies: Vec<Value> = [summary, end].into_iter().chain((1..=12).map(list)).collect();
+    Case {
+        script: json!({"replies": replies}),
+        task: json!({"instruction": "Read twelve long lists.", "evaluate": evaluate("true")}),
+        calls: main_calls(8).chain([("compaction", "entry-url")]).chain(main_calls(1)).collect(),
+        samples: 3,
+        links: vec![("compacts", "main", "compaction"), ("compacts", "main", "main")],
+        ..Case::new(AGENT, "compaction")
+    }
+}
+
+/// A prompt that does not fit: it gives up, exits with 0, and is judged by its report.
+fn overflow() -> Case {
+    let long = "head -c 47000 /dev/zero | tr '\\0' '7'";
+    Case {
+        script: json!({"replies": [
+            {"tool_calls": [terminal(long)], "non_canonical": true},
+            {"tool_calls": [terminal(long)], "non_canonical": true},
+            {"content": "Never said."},
+        ]}),
+        task: json!({"instruction": "Read too much.", "evaluate": evaluate("false")}),
+        calls: main_calls(1).collect(),
+        outcome: "agent_failed",
+        reward: Some(0.0),
+        ..Case::new(AGENT, "overflow")
+    }
+}
+
+/// An engine that is busy at first: it asks again.
+fn busy() -> Case {
+    Case {
+        script: json!({"replies": [
+            {"tool_calls": [terminal("touch done.txt")], "non_canonical": true,
+             "fault": {"status": 429, "body": "busy"}, "times": 1},
+            {"content": "Done.", "non_canonical": true},
+        ]}),
+        task: json!({
+            "instruction": "Make the file done.txt.",
+            "evaluate": evaluate("test -f done.txt"),
+        }),
+        calls: main_calls(2).collect(),
+        ..Case::new(AGENT, "busy")
+    }
+}
+
+/// An answer whose connection breaks: the gate asks the engine again, or the agent does.
+fn cut() -> Case {
+    Case {
+        script: json!({"replies": [
+            {"reasoning": "A long thought that breaks off in the middle of it.",
+             "tool_calls": [terminal("touch done.txt")], "non_canonical": true,
+             "fault": {"close_after_bytes": 300}, "times": 1},
+            {"content": "Done.", "non_canonical": true},
+        ]}),
+        task: json!({
+            "instruction": "Make the file done.txt.",
+            "evaluate": evaluate("test -f done.txt"),
+        }),
+        calls: main_calls(2).collect(),
+        ..Case::new(AGENT, "cut")
+    }
+}
