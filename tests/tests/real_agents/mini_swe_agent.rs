@@ -30,7 +30,7 @@ fn tools() -> Case {
             "instruction": "Write the answer to 6 * 7 into answer.txt.",
             "evaluate": {"command": "test \"$(cat answer.txt)\" = 42", "timeout_s": 30},
         }),
-        calls: times(3, "main", "default-main").collect(),
+        calls: times(3, "main", "mini-swe-agent-main").collect(),
         ..Case::new("mini-swe-agent", "tools")
     }
 }

@@ -62,13 +62,12 @@ fn tools() -> Case {
     }
 }
 
-/// An engine that is busy for a while, and a stream that breaks once the agent has its head.
+/// An engine that is busy for a while.
 fn retries() -> Case {
     Case {
         script: json!({"replies": [
             {"tool_calls": [shell("ls")], "fault": {"status": 429}, "times": 2},
-            {"tool_calls": [write()], "delay_ms": 3_500, "fault": {"close_after_bytes": 40},
-             "times": 1},
+            {"tool_calls": [write()]},
             {"content": "Done."},
         ]}),
         task: task(),
@@ -105,7 +104,8 @@ fn compaction() -> Case {
     }
 }
 
-/// A result that is longer than it looks: the call is refused, summed up, and made again.
+/// A result that leaves no room for a summary in the conversation: it is summed up apart, and once more
+/// while the result is kept.
 fn overflow() -> Case {
     Case {
         script: json!({
@@ -119,12 +119,20 @@ fn overflow() -> Case {
         }),
         max_context: 54_000,
         task: task(),
-        calls: times(1, "main", "qwen-code-main")
-            .chain(times(1, "compaction", "qwen-code-compaction"))
-            .chain(times(2, "main", "qwen-code-main"))
-            .collect(),
-        samples: 3,
-        links: vec![("compacts", "main", "compaction"), ("compacts", "main", "main")],
+        calls: vec![
+            ("main", "qwen-code-main"),
+            ("compaction", "qwen-code-compaction"),
+            ("main", "qwen-code-main"),
+            ("compaction", "qwen-code-compaction"),
+            ("main", "qwen-code-main"),
+        ],
+        samples: 5,
+        links: vec![
+            ("compacts", "main", "compaction"),
+            ("compacts", "main", "compaction"),
+            ("compacts", "main", "main"),
+            ("compacts", "main", "main"),
+        ],
         ..Case::new("qwen-code", "overflow")
     }
 }

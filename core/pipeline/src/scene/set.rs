@@ -14,6 +14,7 @@ pub(super) const SHIPPED: &[&str] = &[
     include_str!("shipped/claude-code.toml"),
     include_str!("shipped/codex.toml"),
     include_str!("shipped/hermes.toml"),
+    include_str!("shipped/mini-swe-agent.toml"),
     include_str!("shipped/openclaw.toml"),
     include_str!("shipped/opencode.toml"),
     include_str!("shipped/pi.toml"),

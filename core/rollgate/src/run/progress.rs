@@ -141,7 +141,9 @@ mod tests {
         let scenes = [("main", 8), ("unknown", 2)].map(|(scene, n)| (scene.to_owned(), n)).into();
         let warnings = vec!["2 of 10 turns are of no known scene".to_owned()];
         let mut summary = Summary::default();
-        (summary.turns, summary.scenes, summary.warnings) = (10, scenes, warnings);
+        summary.turns = 10;
+        summary.scenes = scenes;
+        summary.warnings = warnings;
         let text = table(&summary, Path::new("out"));
         let has = |name: &str, value: &str| {
             let line = format!("{name:<24} {value}");
