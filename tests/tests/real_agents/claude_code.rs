@@ -131,7 +131,7 @@ fn retries() -> Case {
 fn check(run: &Run, scenes: &[&str], answer: &str) {
     assert_eq!(run.outcome, AgentOutcome::Done, "{:#?}", run.ended);
     assert!(run.ended.stdout.contains(answer), "{}", run.ended.stdout);
-    assert_eq!(run.scenes(), scenes);
+    assert_eq!(run.scenes(), scenes, "{:#?}", run.turns);
     run.check_training();
 }
 
@@ -154,13 +154,15 @@ fn an_overflow_makes_it_compact() {
 fn a_cut_stream_and_a_busy_gate_are_tried_again() {
     let Some(program) = alone::program(&ClaudeCode) else { return };
     let script = json!({"replies": [
-        {"tool_calls": [bash("echo one")]}, {"tool_calls": [bash("echo two")]},
+        {"tool_calls": [bash("echo one")]},
+        // Cut while the engine is at it.
+        {"tool_calls": [bash("echo two")], "delay_ms": 6_000},
         {"content": "There are three files."},
     ]});
     let faults = [Fault::None, Fault::Cut, Fault::None, Fault::Busy];
     let plan = Plan { faults: Some(&faults), ..Plan::new(&program, script, 131_072) };
     let run = alone::run(&ClaudeCode, &plan);
-    // The cut answer is given again: nothing is sampled twice.
+    // Nothing is sampled twice: it is given what the cut call had.
     check(&run, &["main", "main", "main"], "There are three files.");
-    assert_eq!(run.samples.len(), 1);
+    assert_eq!((run.calls, run.samples.len()), (5, 1));
 }

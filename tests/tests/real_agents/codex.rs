@@ -109,7 +109,9 @@ fn an_overflow_ends_it_and_is_told() {
 fn a_cut_stream_and_a_busy_gate_are_tried_again() {
     let Some(program) = alone::program(&Codex) else { return };
     let script = json!({"replies": [
-        {"tool_calls": [exec("echo one")]}, {"tool_calls": [exec("echo two")]},
+        {"tool_calls": [exec("echo one")]},
+        // Cut while the engine is at it.
+        {"tool_calls": [exec("echo two")], "delay_ms": 6_000},
         {"content": "There are three files."},
     ]});
     let faults = [Fault::None, Fault::Cut, Fault::None, Fault::Busy];
@@ -117,8 +119,8 @@ fn a_cut_stream_and_a_busy_gate_are_tried_again() {
     let run = alone::run(&Codex, &plan);
     assert_eq!(run.outcome, AgentOutcome::Done, "{:#?}", run.ended);
     assert!(run.ended.stdout.contains("There are three files."), "{}", run.ended.stdout);
-    // The cut answer is given again: nothing is sampled twice.
-    assert_eq!(run.scenes(), ["main", "main", "main"]);
-    assert_eq!(run.samples.len(), 1);
+    // Nothing is sampled twice: it is given what the cut call had.
+    assert_eq!(run.scenes(), ["main", "main", "main"], "{:#?}", run.turns);
+    assert_eq!((run.calls, run.samples.len()), (5, 1));
     run.check_training();
 }
