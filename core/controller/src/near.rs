@@ -11,7 +11,7 @@ pub(crate) fn unknown_key(object: &Map<String, Value>, known: &[&str]) -> Option
     })
 }
 
-fn nearest<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
     let scored = known.iter().map(|name| (strsim::jaro_winkler(key, name), *name));
     let (score, name) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
     (score >= 0.75).then_some(name)

@@ -199,6 +199,13 @@ impl Runtime {
         let state = patient(|| self.gate.describe(&created.session_id));
         let state = guard("session", limits::SESSION, cancel, state).await?;
         report.seen(&state);
+        if let (0, Some(fault)) = (state.turns, state.last_fault) {
+            let what = format_args!(
+                "the agent called the model, but no call was answered; the last failed with {fault} \
+                 (the log has the text of each)"
+            );
+            return Err(Halt::infra(Reason::new(fault, what)));
+        }
         if state.turns == 0 {
             return Err(Halt::infra(ran.no_model_call(&job.openai_base_url)));
         }

@@ -123,7 +123,8 @@ impl Dialect {
     pub fn error(self, fault: &Fault) -> Vec<u8> {
         match self {
             // OpenAI's two APIs have one shape of errors.
-            Dialect::Chat | Dialect::Responses => chat::error(fault),
+            Dialect::Chat => chat::error(fault),
+            Dialect::Responses => chat::error(&responses::named(fault)),
             Dialect::Messages => messages::error(fault),
         }
     }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::SceneError;
 pub use rule::{Says, SceneRule, When};
-pub use set::SceneSet;
+pub use set::{SceneSet, shipped_agents};
 
 use crate::http::Header;
 use crate::protocol::Dialect;

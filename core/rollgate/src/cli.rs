@@ -9,8 +9,8 @@ use crate::{agent, agents, config, engine, inspect, model_check, run, serve, ver
 
 /// A gateway and rollout runtime for agentic reinforcement learning.
 ///
-/// Black-box agents speak OpenAI Chat to it; it speaks token ids to vLLM or SGLang; what was sampled
-/// comes out as training samples, bit-exact.
+/// Black-box agents speak OpenAI Chat, OpenAI Responses or Anthropic Messages to it; it speaks token
+/// ids to vLLM or SGLang; what was sampled comes out as training samples, bit-exact.
 #[derive(Parser, Debug)]
 #[command(
     name = "rollgate",

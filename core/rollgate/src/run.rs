@@ -53,7 +53,7 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t = BackendName::Local)]
     backend: BackendName,
     /// Base URL of an engine; may be repeated.
-    #[arg(long, value_name = "URL", required_unless_present = "demo")]
+    #[arg(long, value_name = "URL", required_unless_present = "demo", conflicts_with = "demo")]
     engine: Vec<String>,
     /// Directory with the served model's tokenizer and template.
     #[arg(long, value_name = "DIR", required_unless_present = "demo")]

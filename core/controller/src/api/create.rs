@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::Shared;
 use super::error::{ApiError, ErrorBody};
 use super::sessions::object;
-use crate::near::unknown_key;
+use crate::near::{nearest, unknown_key};
 use crate::task::{LIMIT_KEYS, SAMPLING_KEYS, keys_within};
 
 const KEYS: [&str; 9] =
@@ -59,6 +59,8 @@ pub(super) struct Opened {
     base_url: Urls,
     /// Sessions do not expire: `null`.
     expires_at: Option<u64>,
+    /// What should be looked at, though the session is open.
+    warnings: Vec<String>,
 }
 
 /// Base URLs for agents.
@@ -86,6 +88,7 @@ pub(super) async fn create(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<Opened>), ApiError> {
     let options = options(object(body)?, &shared.model).map_err(ApiError::bad_request)?;
+    let warnings = agent_warning(options.agent.as_deref()).into_iter().collect();
     let created = shared.gate.create(options).await?;
     let opened = Opened {
         session_id: created.session_id.to_string(),
@@ -95,8 +98,23 @@ pub(super) async fn create(
             anthropic: shared.urls.anthropic.clone(),
         },
         expires_at: None,
+        warnings,
     };
     Ok((StatusCode::CREATED, Json(opened)))
+}
+
+/// An agent of a name of one's own is fine; one that is nearly a known name gets none of its rules.
+fn agent_warning(agent: Option<&str>) -> Option<String> {
+    let agent = agent?;
+    let known: Vec<&str> = rollgate_pipeline::scene::shipped_agents().collect();
+    if known.iter().any(|name| name.eq_ignore_ascii_case(agent)) {
+        return None;
+    }
+    let near = nearest(agent, &known)?;
+    Some(format!(
+        "no scenes come with an agent called `{agent}`, so all its calls are `main` unless rules of \
+         yours say otherwise; did you mean `{near}`?"
+    ))
 }
 
 fn options(mut body: Map<String, Value>, model: &str) -> Result<SessionOptions, String> {
@@ -149,6 +167,16 @@ mod tests {
             r#"{"agent":"a","limits":{"turns":3},"sampling":{"top_k":5},"metadata":{"x":[1]}}"#,
             Ok(r#"{"agent":"a","sampling":{"top_k":5},"limits":{"turns":3},"metadata":{"x":[1]}}"#),
         );
+    }
+
+    #[test]
+    fn an_agent_that_is_nearly_a_known_one_is_told() {
+        assert!(
+            agent_warning(Some("claud-code")).unwrap().ends_with("did you mean `claude-code`?")
+        );
+        for fine in [None, Some("Claude-Code"), Some("codex"), Some("zzz")] {
+            assert_eq!(agent_warning(fine), None);
+        }
     }
 
     #[test]

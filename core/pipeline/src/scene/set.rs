@@ -139,6 +139,11 @@ pub(super) struct File {
     pub(super) scenes: Vec<SceneRule>,
 }
 
+/// Names of the agents that scene rules come with.
+pub fn shipped_agents() -> impl Iterator<Item = &'static str> {
+    SHIPPED_AGENTS.as_ref().into_iter().flatten().map(|agent| &*agent.name)
+}
+
 static SHIPPED_AGENTS: LazyLock<Result<Vec<Agent>, SceneError>> = LazyLock::new(|| {
     let read = |text: &&str| {
         let file: File =

@@ -38,7 +38,12 @@ pub(super) fn run(wanted: &Wanted, dir: &Path, json: bool) -> anyhow::Result<()>
     })?;
     let (bundle, made) = match Bundle::read(&place.target) {
         Some(bundle) => (bundle, false),
-        None => (make(wanted, &place, &bar)?, true),
+        None => {
+            if !json && bar.is_hidden() {
+                eprintln!("{label}: installing; this takes a minute or two");
+            }
+            (make(wanted, &place, &bar)?, true)
+        }
     };
     bar.finish_and_clear();
     if json {

@@ -115,7 +115,11 @@ pub(super) fn table(summary: &Summary, out: &Path) -> String {
     row("sampled tokens", summary.sampled_tokens.to_string());
     let unhealthy: Vec<_> =
         summary.unhealthy.iter().map(|(code, count)| format!("{code} x{count}")).collect();
-    let health = if unhealthy.is_empty() { "all clean".to_owned() } else { unhealthy.join(", ") };
+    let health = match summary.samples {
+        0 => "nothing was trained".to_owned(),
+        _ if unhealthy.is_empty() => "all clean".to_owned(),
+        _ => unhealthy.join(", "),
+    };
     let made = if summary.settled_earlier > 0 { "new " } else { "" };
     row("samples", format!("{} {made}in {}, {health}", summary.samples, out.display()));
     for failure in &summary.failures {

@@ -16,3 +16,12 @@ pub(in crate::protocol) fn error_event(fault: &Fault, meta: &StreamMeta) -> Vec<
     response.error = Some(ErrorBody { code: fault.kind.label(), message: &fault.message });
     Stream::begin(meta, &echo).end(&response)
 }
+
+/// The fault with the conversation named as this dialect names it.
+pub(in crate::protocol) fn named(fault: &Fault) -> Fault {
+    let mut fault = fault.clone();
+    if fault.param.as_deref() == Some("messages") {
+        fault.param = Some("input".to_owned());
+    }
+    fault
+}

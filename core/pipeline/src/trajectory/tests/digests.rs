@@ -139,6 +139,16 @@ fn long_numbers_are_compared_digit_by_digit() {
     let with = |n: &str| [calls("", &[call("1", &format!(r#"{{"n":{n}}}"#))])];
     differ(&with("12345678901234567890123"), &with("12345678901234567890124"));
     same(&with("12345678901234567890123"), &with("12345678901234567890123"));
+    differ(&with("9007199254740993"), &with("9007199254740992"));
+    // In texts and fractions they are nothing special: spaces and order of keys do not count there.
+    let spelled = |arguments: &str| [calls("", &[call("1", arguments)])];
+    let id = r#""20261130001234567890""#;
+    same(
+        &spelled(&format!(
+            r#"{{"n": 12345678901234567890123, "id": {id}, "x": 0.1234567890123456789}}"#
+        )),
+        &spelled(&format!(r#"{{"x":0.12345678901234568,"id":{id},"n":12345678901234567890123}}"#)),
+    );
 }
 
 #[test]
