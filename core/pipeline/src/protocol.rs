@@ -100,6 +100,15 @@ impl Dialect {
         }
     }
 
+    /// Why this reply must not be given as what was asked for, where that is so: its shape would
+    /// have no place to say what is wrong.
+    pub fn refusal(self, reply: &Reply, meta: &ReplyMeta) -> Option<Fault> {
+        match self {
+            Dialect::Responses => responses::refusal(reply, meta),
+            Dialect::Chat | Dialect::Messages => None,
+        }
+    }
+
     /// A reply as one JSON body.
     pub fn reply(self, reply: &Reply, meta: &ReplyMeta) -> Vec<u8> {
         match self {

@@ -50,6 +50,13 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
+impl ToolCall {
+    /// The arguments as JSON text that can be read: none at all are an empty object.
+    pub fn readable_arguments(&self) -> &str {
+        if self.arguments.trim().is_empty() { "{}" } else { &self.arguments }
+    }
+}
+
 /// One message of the canonical (Chat) form. Text only: what a model cannot take is counted.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Message {
@@ -182,7 +189,7 @@ pub enum ToolChoice {
 }
 
 /// How a tool is called on the wire, where that is not a plain function of its canonical name.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct WireTool {
     /// The namespace it lives in.
     pub namespace: Option<String>,
@@ -193,7 +200,7 @@ pub struct WireTool {
 }
 
 /// What a call of a tool looks like on the wire.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum WireForm {
     /// A function call: a JSON object of arguments.
     #[default]

@@ -14,7 +14,7 @@ use crate::fault::{Fault, FaultKind, Overflow};
 use crate::http::{self, ReplyReader};
 use crate::id::TokenId;
 use crate::parse::{Parsed, parse};
-use crate::protocol::ReplyMeta;
+use crate::protocol::{Dialect, ReplyMeta};
 use crate::record::{Record, TurnRecord, TurnTimes};
 use crate::trajectory::answer_digest;
 use crate::turn::{Finish, Generated, Reply, ReplyForm, ToolChoice, Usage};
@@ -24,6 +24,13 @@ pub(super) struct Answer {
     reply: Reply,
     meta: ReplyMeta,
     form: ReplyForm,
+}
+
+impl Answer {
+    /// Why the agent is given a fault instead.
+    pub(super) fn refusal(&self, dialect: Dialect) -> Option<Fault> {
+        dialect.refusal(&self.reply, &self.meta)
+    }
 }
 
 /// What an engine's reply comes to.

@@ -106,15 +106,22 @@ impl Exchange {
 
     /// The answer is recorded: it may leave.
     pub(super) fn hand_out(&mut self, cx: &mut Context<'_>, kept: Rc<Kept>) -> Want {
+        let refusal = match self.passage.cancelled {
+            true => Some(closing()),
+            false => kept.answer.refusal(self.dialect),
+        };
+        if !self.passage.cancelled && self.fault.is_none() {
+            self.fault.clone_from(&refusal);
+        }
         // An agent that was given a torso may have ended over it.
         cx.session.last_fault = self.fault.as_ref().map(|fault| fault.kind);
         // What was cut short because nobody came back is given to nobody.
         if let Some(ticket) = self.ticket.as_ref().filter(|_| !self.given_up) {
             ticket.answered(kept.clone());
         }
-        let bytes = match self.passage.cancelled {
-            true => self.frame_fault(&closing()),
-            false => self.frame_answer(&kept.answer),
+        let bytes = match &refusal {
+            Some(fault) => self.frame_fault(fault),
+            None => self.frame_answer(&kept.answer),
         };
         self.stage = Stage::Write(Some(kept));
         Want::Agent(bytes)
@@ -122,7 +129,8 @@ impl Exchange {
 
     /// The answer's way to the agent is over.
     pub(super) fn delivered(&mut self, cx: &mut Context<'_>, kept: &Kept) -> Want {
-        let whole = !self.gone && !self.passage.cancelled;
+        let refused = self.passage.cancelled || kept.answer.refusal(self.dialect).is_some();
+        let whole = !self.gone && !refused;
         if let Some(ticket) = self.ticket.as_ref().filter(|_| !whole) {
             ticket.keep_until(cx.now.mono_ms.saturating_add(cx.gatehouse.sessions.orphan_grace_ms));
         }

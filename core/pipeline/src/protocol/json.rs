@@ -59,6 +59,24 @@ pub(super) fn write(out: &mut Vec<u8>, value: &impl Serialize) {
     debug_assert!(written.is_ok(), "{written:?}");
 }
 
+/// A valid JSON text without white space between its values: every value as it is written.
+pub(super) fn compact(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let (mut quoted, mut escaped) = (false, false);
+    for char in json.chars() {
+        if quoted {
+            quoted = escaped || char != '"';
+            escaped = !escaped && char == '\\';
+        } else if matches!(char, ' ' | '\t' | '\n' | '\r') {
+            continue;
+        } else {
+            quoted = char == '"';
+        }
+        out.push(char);
+    }
+    out
+}
+
 /// Checks depth and mends lone surrogate escapes; `\ufffd` is as long as what it replaces.
 fn mended(text: &str) -> Result<Cow<'_, str>, Fault> {
     let bytes = text.as_bytes();
@@ -212,6 +230,14 @@ mod tests {
         assert_eq!((fault.kind, fault.param.as_deref()), (FaultKind::BadRequest, Some("[0]")));
         assert!(!fault.message.contains("secret"), "{fault}");
         assert!(fault.message.contains("expected u8"), "{fault}");
+    }
+
+    #[test]
+    fn compacting_keeps_values_as_they_are_written() {
+        let text = "{\r\n\t\"a b\" : [ 18446744073709551616 , 1.50 ,\n -0 ],\n \"q\\\"\\\\\" : \" x \" }\n";
+        let want = r#"{"a b":[18446744073709551616,1.50,-0],"q\"\\":" x "}"#;
+        assert_eq!(compact(text), want);
+        assert_eq!(compact(want), want);
     }
 
     proptest! {

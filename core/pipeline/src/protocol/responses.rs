@@ -18,6 +18,7 @@ mod request;
 mod tools;
 
 pub(super) use answer::reply;
+pub(super) use compaction::refusal;
 pub(super) use error::{error_event, named};
 pub(super) use events::events;
 pub(super) use request::read;

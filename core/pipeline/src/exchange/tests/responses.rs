@@ -318,3 +318,103 @@ fn d07_a_stream_whose_engine_dies_ends_as_failed() {
     assert!(!text.contains("response.completed") && !text.contains("[DONE]"), "{text}");
     assert!(text.contains("\"model\":\"any\"") && text.ends_with("0\r\n\r\n"), "{text}");
 }
+
+/// What `compact` answers where the engine says this, and what the next exchange of the session is
+/// told.
+fn compact_fault(sampled: &str, finish: &str, word: &str) {
+    let mut play = play();
+    let first = play.ask(&request(&[user("q")]), "a<|im_end|>");
+    let input = [vec![user("q")], items(&first), vec![user("more")]].concat();
+    play.path = "/v1/responses/compact".to_owned();
+    let (mut exchange, want) = play.begin(&request(&input).to_string());
+    assert!(matches!(want, Want::Engine(_)));
+    let reply = play.engine_part(sampled, finish, "w1");
+    let want = play.reply(&mut exchange, &reply);
+    let (given, want) = play.drive(&mut exchange, want);
+    assert!(matches!(want, Want::Done { keep_alive: true }), "{want:?}");
+    assert!(given.starts_with("HTTP/1.1 502 "), "{given}");
+    let (_, body) = given.split_once("\r\n\r\n").unwrap();
+    let error: Value = serde_json::from_str(body).unwrap();
+    assert_eq!(error["error"]["code"], "engine_bad_reply");
+    let message = error["error"]["message"].as_str().unwrap();
+    assert!(message.contains(word), "{message}");
+    assert_eq!(exchange.fault().map(|fault| fault.kind), Some(FaultKind::EngineBadReply));
+    drop(exchange);
+    assert_eq!(play.turns().len(), 2, "what was sampled is recorded");
+    assert_eq!(play.deliveries(), [(1, false)]);
+    assert_eq!(play.session.state().last_fault, Some("engine_bad_reply"));
+    // The same again asks the engine again, and the conversation goes on as it was.
+    let again = play.ask(&request(&input), "the summary<|im_end|>");
+    assert_eq!(items(&again).len(), 3);
+    play.path = "/v1/responses".to_owned();
+    let next = play.ask(&request(&input), "b<|im_end|>");
+    let past = [first.prompt, play.ids("a<|im_end|>")].concat();
+    assert!(next.prompt.starts_with(&past));
+    assert_eq!(play.session.state().last_fault, None);
+}
+
+#[test]
+fn b17_a_compact_call_without_a_whole_summary_is_a_fault() {
+    compact_fault("<|im_end|>", "stop", "wrote no summary");
+    compact_fault("<think>\nr\n</think>\n\n<|im_end|>", "stop", "wrote no summary");
+    compact_fault("the summ", "length", "the summary is cut");
+}
+
+#[test]
+fn b17_a_compact_call_whose_engine_gives_up_is_a_fault() {
+    let mut play = play();
+    play.path = "/v1/responses/compact".to_owned();
+    let (mut exchange, _) = play.begin(&request(&[user("q")]).to_string());
+    let reply = play.engine_part("the summ", "abort", "w1");
+    let mut want = play.reply(&mut exchange, &reply);
+    // It is asked for the rest until it may wait no more.
+    while let Want::Wait { ms } = want {
+        play.clock_ms += ms;
+        want = play.woken(&mut exchange);
+        if let Want::Engine(_) = want {
+            let reply = play.engine_part("", "abort", "w1");
+            want = play.reply(&mut exchange, &reply);
+        }
+    }
+    let (given, _) = play.drive(&mut exchange, want);
+    assert!(given.starts_with("HTTP/1.1 502 "), "{given}");
+    assert!(given.contains("the engine gave up"), "{given}");
+    assert_eq!((play.turns().len(), play.deliveries()), (1, vec![(0, false)]));
+}
+
+#[test]
+fn a23_controls_reach_engine_and_record() {
+    let mut play = play();
+    let mut asked = request(&[user("q")]);
+    let controls = json!({"max_output_tokens": 7, "temperature": 0.3, "top_p": 0.9});
+    for (name, value) in controls.as_object().unwrap() {
+        asked[name] = value.clone();
+    }
+    let seen = play.ask(&asked, "a<|im_end|>");
+    let sent = &seen.engine_body["sampling_params"];
+    let want = json!({"max_tokens": 7, "temperature": 0.3, "top_p": 0.9});
+    for (name, value) in want.as_object().unwrap() {
+        assert_eq!(&sent[name], value, "{name}");
+    }
+    let body: Value = serde_json::from_str(&seen.body).unwrap();
+    for (name, value) in controls.as_object().unwrap() {
+        assert_eq!(&body[name], value, "{name}");
+    }
+    let sampling = play.turns().remove(0).sampling;
+    assert_eq!(
+        (sampling.max_tokens, sampling.temperature, sampling.top_p),
+        (Some(7), Some(0.3), Some(0.9))
+    );
+}
+
+#[test]
+fn c10_a_call_without_arguments_goes_on_however_it_is_echoed() {
+    let sampled = "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call><|im_end|>";
+    for echoed in [json!("{}"), json!(""), json!(" { } "), json!({}), json!(null)] {
+        check_goes_on(sampled, |mut items| {
+            assert_eq!(items[0]["arguments"], "{}");
+            items[0]["arguments"] = echoed.clone();
+            items
+        });
+    }
+}

@@ -85,7 +85,7 @@ pub(in crate::protocol) fn reply(reply: &Reply, meta: &ReplyMeta) -> Vec<u8> {
 }
 
 fn call(call: &ToolCall) -> Call<'_> {
-    let function = Function { name: &call.name, arguments: &call.arguments };
+    let function = Function { name: &call.name, arguments: call.readable_arguments() };
     Call { id: &call.id, r#type: "function", function }
 }
 

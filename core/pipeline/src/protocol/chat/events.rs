@@ -99,7 +99,7 @@ impl Stream<'_> {
             function: Function { name: Some(&call.name), arguments: "" },
         };
         self.delta(Delta { tool_calls: Some([first]), ..Delta::default() });
-        for arguments in pieces(&call.arguments).filter(|text| !text.is_empty()) {
+        for arguments in pieces(call.readable_arguments()) {
             let function = Function { name: None, arguments };
             let more = Call { index, id: None, r#type: None, function };
             self.delta(Delta { tool_calls: Some([more]), ..Delta::default() });

@@ -81,9 +81,10 @@ pub(super) fn ended<'a>(
     if is_cut(meta) {
         response.status = "incomplete";
         response.incomplete_details = Some(Incomplete { reason: "max_output_tokens" });
-    } else if meta.purpose == Purpose::Compaction && reply.content.trim().is_empty() {
+    } else if meta.purpose == Purpose::Compaction
+        && let Some(message) = compaction::unsummed(reply, meta)
+    {
         response.status = "failed";
-        let message = "the model wrote no summary; ask again";
         response.error = Some(ErrorBody { code: "empty_summary", message });
     } else {
         response.status = "completed";

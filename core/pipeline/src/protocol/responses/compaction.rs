@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::answer::{self, UsageBody};
 use super::output::Item;
+use crate::fault::{Fault, FaultKind};
 use crate::protocol::{ReplyMeta, json};
-use crate::turn::{Message, Role};
+use crate::turn::{Finish, Message, Reply, Role};
 
 /// Begins the opaque content of a summary.
 const BLOB: &str = "rgc1_";
@@ -54,6 +55,29 @@ pub(super) fn kept(messages: &[Message]) -> Value {
         json!({"type": "message", "role": "user", "content": content, "status": "completed"})
     });
     own.collect()
+}
+
+/// Why a reply is no summary that could replace a conversation.
+pub(super) fn unsummed(reply: &Reply, meta: &ReplyMeta) -> Option<&'static str> {
+    match meta.finish {
+        Finish::Length => Some(
+            "the summary is cut: it was longer than `max_output_tokens` or the model's context \
+             allow; nothing was compacted: ask again, with more room for the answer",
+        ),
+        Finish::Abort => Some(
+            "the summary is cut: the engine gave up on it; nothing was compacted: ask again later",
+        ),
+        Finish::Stop if reply.content.trim().is_empty() => {
+            Some("the model wrote no summary; nothing was compacted: ask again")
+        }
+        Finish::Stop => None,
+    }
+}
+
+/// Why a reply cannot be given as the body of a compaction: it has no status that would say so.
+pub(in crate::protocol) fn refusal(reply: &Reply, meta: &ReplyMeta) -> Option<Fault> {
+    let why = meta.echo.get(KEPT).and_then(|_| unsummed(reply, meta))?;
+    Some(Fault::new(FaultKind::EngineBadReply, why))
 }
 
 #[derive(Serialize)]

@@ -7,14 +7,14 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde_json::{Map, Value, json};
 
 use super::compaction;
-use super::content::Content;
+use super::content::{self, Content};
 use super::conversation::Conversation;
 use super::ids::{self, Mark};
 use super::request::bad;
 use super::tools::{LOCAL_SHELL, TOOL_SEARCH, ToolList, Tools};
 use crate::fault::Fault;
 use crate::protocol::chat::exact_values;
-use crate::turn::Role;
+use crate::turn::{Role, WireForm};
 
 /// `input`: a text is a user's message.
 #[derive(Default)]
@@ -35,6 +35,7 @@ pub(super) struct RawItem {
     namespace: Option<String>,
     arguments: Option<Value>,
     input: Option<String>,
+    #[serde(deserialize_with = "content::result")]
     output: Option<Content>,
     action: Option<Value>,
     author: Option<String>,
@@ -179,10 +180,19 @@ fn call(
     item: RawItem,
 ) -> Result<(), Fault> {
     let (name, arguments) = match kind {
-        "tool_search_call" => (tools.flat(None, TOOL_SEARCH), as_text(item.arguments)),
-        "local_shell_call" => (tools.flat(None, LOCAL_SHELL), shell_arguments(item.action)),
+        "tool_search_call" => {
+            (tools.flat(None, TOOL_SEARCH, WireForm::ToolSearch), as_text(item.arguments))
+        }
+        "local_shell_call" => {
+            (tools.flat(None, LOCAL_SHELL, WireForm::LocalShell), shell_arguments(item.action))
+        }
         _ => {
-            let name = flat(tools, index, &item.namespace, item.name.as_deref())?;
+            let custom = kind == "custom_tool_call";
+            let form = if custom { WireForm::Custom } else { WireForm::Function };
+            let name = item.name.as_deref().filter(|name| !name.is_empty());
+            let name = name.ok_or_else(|| at(index, "name", "a name is missing"))?;
+            let namespace = item.namespace.as_deref().filter(|name| !name.is_empty());
+            let name = tools.flat(namespace, name, form);
             let arguments = match (kind, item.arguments) {
                 ("custom_tool_call", _) => {
                     json!({"input": item.input.unwrap_or_default()}).to_string()
@@ -209,17 +219,6 @@ fn reasoning(talk: &mut Conversation<'_>, item: RawItem) {
     let shown = [item.content, item.summary].into_iter().flatten();
     let text = shown.map(|content| content.text).find(|text| !text.is_empty());
     talk.reasoning(exchange, text);
-}
-
-fn flat(
-    tools: &Tools,
-    index: usize,
-    namespace: &Option<String>,
-    name: Option<&str>,
-) -> Result<String, Fault> {
-    let name = name.filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| at(index, "name", "a name is missing"))?;
-    Ok(tools.flat(namespace.as_deref().filter(|name| !name.is_empty()), name))
 }
 
 fn call_id(index: usize, call_id: Option<String>, id: &Option<String>) -> Result<String, Fault> {

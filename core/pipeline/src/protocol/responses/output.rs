@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::answer::is_cut;
 use super::{compaction, ids};
-use crate::protocol::ReplyMeta;
+use crate::protocol::{ReplyMeta, json};
 use crate::turn::{Purpose, Reply, ToolCall, WireForm, WireTools};
 
 /// An output item on the wire.
@@ -86,7 +86,7 @@ pub(super) enum Said<'a> {
     Message { text: &'a str },
     Call { call_id: &'a str, name: &'a str, namespace: Option<&'a str>, arguments: &'a str },
     Custom { call_id: &'a str, name: &'a str, namespace: Option<&'a str>, input: Cow<'a, str> },
-    Search { call_id: &'a str, arguments: &'a RawValue },
+    Search { call_id: &'a str, arguments: Box<RawValue> },
     Shell { call_id: &'a str, action: Value },
     Compaction { blob: String },
 }
@@ -147,9 +147,13 @@ impl Output<'_> {
 pub(super) fn output<'a>(reply: &'a Reply, meta: &'a ReplyMeta) -> Vec<Output<'a>> {
     let done = |id: String, said| Output { id, status: "completed", said };
     if meta.purpose == Purpose::Compaction {
+        // Who takes no note of the status would lose what a missing or cut summary leaves out.
+        if compaction::unsummed(reply, meta).is_some() {
+            return Vec::new();
+        }
         let blob = compaction::encode(&reply.content);
         let item = done(format!("cmp_{}", meta.id), Said::Compaction { blob });
-        return if reply.content.trim().is_empty() { Vec::new() } else { vec![item] };
+        return vec![item];
     }
     let mut output = Vec::new();
     if let Some(text) = reply.reasoning.as_deref().filter(|text| !text.is_empty()) {
@@ -183,22 +187,25 @@ pub(super) fn output<'a>(reply: &'a Reply, meta: &'a ReplyMeta) -> Vec<Output<'a
 
 /// The call in the form in which its tool was declared.
 fn said_of_call<'a>(call: &'a ToolCall, wire_tools: &'a WireTools) -> Said<'a> {
-    let ToolCall { id: call_id, name, arguments } = call;
+    let ToolCall { id: call_id, name, .. } = call;
+    let arguments = call.readable_arguments();
     let plain = Said::Call { call_id, name, namespace: None, arguments };
     let Some(wire) = wire_tools.get(name) else { return plain };
     let (name, namespace) = (&wire.name, wire.namespace.as_deref());
     match wire.form {
         WireForm::Function => Said::Call { call_id, name, namespace, arguments },
         WireForm::Custom => {
-            Said::Custom { call_id, name, namespace, input: custom_input(arguments) }
+            // Nothing at all is a text too.
+            Said::Custom { call_id, name, namespace, input: custom_input(&call.arguments) }
         }
-        WireForm::ToolSearch => match serde_json::from_str(arguments) {
+        // Line breaks would end the event that it is sent in.
+        WireForm::ToolSearch => match RawValue::from_string(json::compact(arguments)) {
             Ok(arguments) => Said::Search { call_id, arguments },
             Err(_) => plain,
         },
         WireForm::LocalShell => match serde_json::from_str::<Map<String, Value>>(arguments) {
             Ok(arguments) if arguments.get("command").is_some_and(Value::is_array) => {
-                let mut action = json!({"type": "exec", "env": {}});
+                let mut action = serde_json::json!({"type": "exec", "env": {}});
                 if let Some(action) = action.as_object_mut() {
                     action.extend(arguments);
                 }

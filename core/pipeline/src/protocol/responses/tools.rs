@@ -30,9 +30,11 @@ pub(super) struct Tools {
     pub hosted: Vec<String>,
     /// What searches found, by the index of their result.
     pub found: BTreeMap<usize, Vec<Tool>>,
-    /// Flat names by namespace and name.
-    names: HashMap<(Option<String>, String), String>,
+    /// Flat names by what tools go by on the wire.
+    names: HashMap<WireTool, String>,
     taken: HashSet<String>,
+    /// The next number to try behind a name that is taken.
+    next: HashMap<String, u32>,
     /// Whether the agent can look for tools that are not shown.
     searchable: bool,
 }
@@ -69,7 +71,7 @@ impl Tools {
     fn add(&mut self, place: &str, tool: Value, found_by: Option<usize>) -> Result<(), Fault> {
         let kind = text(&tool, "type").to_owned();
         match kind.as_str() {
-            "function" | "custom" => self.declare(place, None, tool, found_by),
+            "function" | "custom" => self.declare(place, None, tool, found_by).map(|_| ()),
             "namespace" => self.add_namespace(place, tool, found_by),
             TOOL_SEARCH if text(&tool, "execution") == "client" => {
                 let function = search_function(tool);
@@ -98,17 +100,19 @@ impl Tools {
         if namespace.is_empty() {
             return Err(bad(format!("{place}.name"), "a namespace needs a name"));
         }
-        let about = text(&tool, "description").to_owned();
+        let mut about = text(&tool, "description").to_owned();
         let nested = tool.get_mut("tools").and_then(Value::as_array_mut).map(std::mem::take);
         for (index, mut nested) in nested.unwrap_or_default().into_iter().enumerate() {
             let place = format!("{place}.tools[{index}]");
             match text(&nested, "type") {
                 "function" | "custom" => {
                     // What is said of all of them stands once, where the first of them is read.
-                    if index == 0 && !about.is_empty() {
+                    if !about.is_empty() {
                         put_before(&about, &mut nested);
                     }
-                    self.declare(&place, Some(&namespace), nested, found_by)?;
+                    if self.declare(&place, Some(&namespace), nested, found_by)? {
+                        about.clear();
+                    }
                 }
                 "" => return Err(bad(format!("{place}.type"), "a tool needs a type")),
                 other => self.hosted.push(other.to_owned()),
@@ -117,21 +121,23 @@ impl Tools {
         Ok(())
     }
 
-    /// A function or custom tool. One that was declared before is the same one again.
+    /// A function or custom tool; whether the model reads of it here. One that was declared before
+    /// in the same form is the same one again.
     fn declare(
         &mut self,
         place: &str,
         namespace: Option<&str>,
         tool: Value,
         found_by: Option<usize>,
-    ) -> Result<(), Fault> {
+    ) -> Result<bool, Fault> {
         let custom = text(&tool, "type") == "custom";
         let name = text(function_of(&tool), "name").to_owned();
         if name.is_empty() {
             let why = "a tool needs a name, a text that is not empty";
             return Err(bad(format!("{place}.name"), why));
         }
-        let key = (namespace.map(str::to_owned), name.clone());
+        let form = if custom { WireForm::Custom } else { WireForm::Function };
+        let key = WireTool { namespace: namespace.map(str::to_owned), name: name.clone(), form };
         let known = self.names.get(&key).cloned();
         let again = known.is_some();
         let flat = known.unwrap_or_else(|| match (namespace, custom) {
@@ -144,6 +150,7 @@ impl Tools {
             None if again || deferred => None,
             None => Some(&mut self.offered),
         };
+        let listed = list.is_some();
         if let Some(list) = list {
             list.push(match custom {
                 true => custom_function(&flat, &tool),
@@ -151,15 +158,13 @@ impl Tools {
             });
         }
         if again {
-            return Ok(());
+            return Ok(listed);
         }
         if custom || namespace.is_some() {
-            let form = if custom { WireForm::Custom } else { WireForm::Function };
-            let wire = WireTool { namespace: key.0.clone(), name, form };
-            self.wire.insert(flat.clone(), wire);
+            self.wire.insert(flat.clone(), key.clone());
         }
         self.names.insert(key, flat);
-        Ok(())
+        Ok(listed)
     }
 
     /// A tool that has a form of its own on the wire.
@@ -170,13 +175,13 @@ impl Tools {
         mut function: Map<String, Value>,
         found_by: Option<usize>,
     ) {
-        let key = (None, name.to_owned());
+        let key = WireTool { namespace: None, name: name.to_owned(), form };
         if self.names.contains_key(&key) {
             return;
         }
         let flat = self.free(name.to_owned());
         function.insert("name".to_owned(), flat.clone().into());
-        self.wire.insert(flat.clone(), WireTool { namespace: None, name: name.to_owned(), form });
+        self.wire.insert(flat.clone(), key.clone());
         self.names.insert(key, flat);
         if found_by.is_none() {
             self.offered.push(json!({"type": "function", "function": function}));
@@ -185,38 +190,52 @@ impl Tools {
 
     /// The name, or one like it that no other tool has.
     fn free(&mut self, name: String) -> String {
-        let mut flat = name.clone();
-        let mut number = 2;
-        while self.taken.contains(&flat) {
-            flat = format!("{name}_{number}");
-            number += 1;
+        if self.taken.insert(name.clone()) {
+            return name;
         }
-        self.taken.insert(flat.clone());
-        flat
+        // Where the search left off: thousands of tools of one name must not cost their square.
+        let number = self.next.entry(name.clone()).or_insert(2);
+        loop {
+            let flat = format!("{name}_{number}");
+            *number += 1;
+            if self.taken.insert(flat.clone()) {
+                return flat;
+            }
+        }
     }
 
     /// The flat name of a call; of a tool that is not declared any more, the one that it would have.
-    pub(super) fn flat(&self, namespace: Option<&str>, name: &str) -> String {
-        self.declared(namespace, name).unwrap_or_else(|| joined(namespace, name))
+    pub(super) fn flat(&self, namespace: Option<&str>, name: &str, form: WireForm) -> String {
+        self.declared(namespace, name, form).unwrap_or_else(|| joined(namespace, name))
     }
 
-    fn declared(&self, namespace: Option<&str>, name: &str) -> Option<String> {
-        self.names.get(&(namespace.map(str::to_owned), name.to_owned())).cloned()
+    /// The tool of this form, else one of another: a call whose arguments do not fit its tool's form
+    /// went out as a function's.
+    fn declared(&self, namespace: Option<&str>, name: &str, form: WireForm) -> Option<String> {
+        use WireForm::{Custom, Function, LocalShell, ToolSearch};
+        let (namespace, name) = (namespace.map(str::to_owned), name.to_owned());
+        let mut tool = WireTool { namespace, name, form };
+        [form, Function, Custom, ToolSearch, LocalShell].into_iter().find_map(|form| {
+            tool.form = form;
+            self.names.get(&tool).cloned()
+        })
     }
 
     /// Which tools may be called.
     pub(super) fn choice(&self, choice: Option<&Value>) -> Result<ToolChoice, Fault> {
         let Some(choice) = choice else { return Ok(ToolChoice::Auto) };
-        let named = |namespace, name: &str| match self.declared(namespace, name) {
+        let named = |namespace, name: &str, form| match self.declared(namespace, name, form) {
             Some(flat) => Ok(ToolChoice::Named(flat)),
             None => Err(bad("tool_choice", "it names a tool that is not among `tools`")),
         };
         let word = match (choice, text(choice, "type")) {
-            (_, "function" | "custom") => {
+            (_, kind @ ("function" | "custom")) => {
                 let namespace = Some(text(choice, "namespace")).filter(|name| !name.is_empty());
-                return named(namespace, text(function_of(choice), "name"));
+                let form = if kind == "custom" { WireForm::Custom } else { WireForm::Function };
+                return named(namespace, text(function_of(choice), "name"), form);
             }
-            (_, kind @ (TOOL_SEARCH | LOCAL_SHELL)) => return named(None, kind),
+            (_, kind @ TOOL_SEARCH) => return named(None, kind, WireForm::ToolSearch),
+            (_, kind @ LOCAL_SHELL) => return named(None, kind, WireForm::LocalShell),
             // The list of tools that it has binds nothing: the prompt shows them all.
             (_, "allowed_tools") => text(choice, "mode"),
             (Value::Object(_), _) => {

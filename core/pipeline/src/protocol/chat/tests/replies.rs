@@ -162,10 +162,28 @@ fn e01_e02_a_stream_is_complete() {
         chunk(&first(0, "c0", "f"), "null"),
         chunk(r#"{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}"#, "null"),
         chunk(&first(1, "c1", "g"), "null"),
+        chunk(r#"{"tool_calls":[{"index":1,"function":{"arguments":"{}"}}]}"#, "null"),
         chunk("{}", "\"tool_calls\""),
         "data: [DONE]\n\n".to_owned(),
     ];
     assert_eq!(stream_of(&reply, false), want.concat());
+}
+
+#[test]
+fn c10_a_call_without_arguments_has_an_empty_object() {
+    for arguments in ["", " \n", "{}"] {
+        let reply = reply(None, "", &[("now", arguments)]);
+        let stream = stream_of(&reply, true);
+        let parts = chunks(&stream);
+        let told = parts.iter().filter_map(|chunk| {
+            chunk["choices"][0]["delta"]["tool_calls"][0]["function"]["arguments"].as_str()
+        });
+        assert_eq!(told.collect::<Vec<_>>(), ["", "{}"]);
+        let whole: Value = serde_json::from_str(&json_of(&reply, Finish::Stop)).unwrap();
+        let call = &whole["choices"][0]["message"]["tool_calls"][0];
+        assert_eq!(call["function"]["arguments"], "{}");
+        assert_eq!(folded(&stream), whole);
+    }
 }
 
 #[test]
@@ -247,7 +265,11 @@ proptest! {
         let asked = Dialect::Chat.read(body.to_string().as_bytes(), &()).unwrap();
         let message = &asked.messages[0];
         prop_assert_eq!(&message.content, &reply.content);
-        prop_assert_eq!(&message.tool_calls, &reply.tool_calls);
+        let told = |call: &ToolCall| {
+            ToolCall { arguments: call.readable_arguments().to_owned(), ..call.clone() }
+        };
+        let told: Vec<ToolCall> = reply.tool_calls.iter().map(told).collect();
+        prop_assert_eq!(&message.tool_calls, &told);
         prop_assert_eq!(&message.reasoning, &reply.reasoning.filter(|text| !text.is_empty()));
     }
 }

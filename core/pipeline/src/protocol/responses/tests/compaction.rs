@@ -73,6 +73,36 @@ fn b17_what_cannot_be_read_is_refused() {
 }
 
 #[test]
+fn b17_what_is_no_whole_summary_replaces_nothing() {
+    let kept = serde_json::Map::from_iter([("compaction_output".to_owned(), json!([user("q")]))]);
+    let triggered = ReplyMeta { purpose: Purpose::Compaction, ..meta(Finish::Stop) };
+    let called = ReplyMeta { echo: kept, ..triggered.clone() };
+    for (content, finish, status, word) in [
+        (SUMMARY, Finish::Stop, "completed", None),
+        ("", Finish::Stop, "failed", Some("no summary")),
+        (" \n", Finish::Stop, "failed", Some("no summary")),
+        (SUMMARY, Finish::Length, "incomplete", Some("max_output_tokens")),
+        (SUMMARY, Finish::Abort, "incomplete", Some("the engine gave up")),
+        ("", Finish::Length, "incomplete", Some("max_output_tokens")),
+    ] {
+        let reply = reply(None, content, &[]);
+        let meta = ReplyMeta { finish, ..triggered.clone() };
+        assert_eq!(Dialect::Responses.refusal(&reply, &meta), None, "its status says it");
+        let got = json_of(&reply, &meta);
+        assert_eq!(got["status"], status, "{content:?} {finish:?}");
+        let items = got["output"].as_array().unwrap().len();
+        assert_eq!(items, usize::from(word.is_none()), "{content:?} {finish:?}");
+        let meta = ReplyMeta { finish, ..called.clone() };
+        let fault = Dialect::Responses.refusal(&reply, &meta);
+        assert_eq!(fault.is_some(), word.is_some(), "{content:?} {finish:?}");
+        if let (Some(fault), Some(word)) = (fault, word) {
+            assert_eq!(fault.kind.status(), 502);
+            assert!(fault.message.contains(word), "{fault}");
+        }
+    }
+}
+
+#[test]
 fn a_summary_of_nothing_is_a_failure() {
     let meta = ReplyMeta { purpose: Purpose::Compaction, ..meta(Finish::Stop) };
     let reply = reply(Some("r"), " \n", &[]);

@@ -171,6 +171,39 @@ fn d05_each_item_is_added_once_and_nothing_foreign_is_among_the_events() {
 }
 
 #[test]
+fn d05_a_search_with_line_breaks_is_one_frame() {
+    let mut meta = meta(Finish::Stop);
+    meta.wire_tools = [("s".to_owned(), wire(None, "tool_search", WireForm::ToolSearch))].into();
+    let written = "{\r\n  \"query\": \"a  b\\n\",\n\n  \"at\": [1.50, 18446744073709551616]\n}\n";
+    let reply = reply(None, "", &[call("a", "s", written)]);
+    let stream = Dialect::Responses.events(&reply, &meta, false);
+    assert_eq!(folded(&parsed(&stream)), json_of(&reply, &meta));
+    let exact = r#""arguments":{"query":"a  b\n","at":[1.50,18446744073709551616]}"#;
+    let stream = String::from_utf8(stream).unwrap();
+    assert_eq!(stream.matches(exact).count(), 3, "added, done, completed: {stream}");
+    for line in stream.lines() {
+        let known = line.is_empty() || line.starts_with("event: ") || line.starts_with("data: ");
+        assert!(known, "{line}");
+    }
+}
+
+#[test]
+fn c10_a_call_without_arguments_has_an_empty_object() {
+    let reply = reply(None, "", &[call("a", "now", "")]);
+    let events = events_of(&reply, &meta(Finish::Stop));
+    let told = |kind: &str| {
+        let found = events.iter().filter(|event| event["type"] == kind);
+        found.cloned().collect::<Vec<_>>()
+    };
+    let deltas = told("response.function_call_arguments.delta");
+    assert_eq!((deltas.len(), &deltas[0]["delta"]), (1, &json!("{}")));
+    assert_eq!(told("response.function_call_arguments.done")[0]["arguments"], "{}");
+    let response = folded(&events);
+    assert_eq!(response["output"][0]["arguments"], "{}");
+    assert_eq!(response, json_of(&reply, &meta(Finish::Stop)));
+}
+
+#[test]
 fn d07_a_stream_that_fails_says_so() {
     let meta = StreamMeta { id: X.to_owned(), created_s: 9, model: "m".to_owned() };
     let fault = Fault::new(FaultKind::EngineDown, "the engine is gone");

@@ -168,6 +168,11 @@ pub(super) fn any_reply() -> impl Strategy<Value = Reply> {
     )
 }
 
+/// A call as it is told.
+fn told(call: &ToolCall) -> ToolCall {
+    ToolCall { arguments: call.readable_arguments().to_owned(), ..call.clone() }
+}
+
 proptest! {
     /// What we sent, echoed back, is read as what we sent, whether the session is remembered or not.
     #[test]
@@ -177,7 +182,7 @@ proptest! {
         let [message] = &asked.messages[..] else { panic!("{:?}", asked.messages) };
         let whole = Message {
             reasoning: reply.reasoning.clone().filter(|text| !text.is_empty()),
-            tool_calls: reply.tool_calls.clone(),
+            tool_calls: reply.tool_calls.iter().map(told).collect(),
             ..Message::text(Role::Assistant, reply.content.as_str())
         };
         if reply.content.trim().is_empty() {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{call, messages, read, try_read, user, with};
 use crate::fault::FaultKind;
+use crate::protocol::Dialect;
 use crate::turn::{Asked, Message, ReplyForm, Role, Sampling, ToolCall};
 
 /// The request is refused at this field.
@@ -206,6 +207,59 @@ fn b11_outputs_are_texts_or_lists() {
     assert_eq!(output(file), result("a", "hi"));
     let file = json!([{"type": "input_file", "file_data": "data:application/pdf;base64,aGk="}]);
     assert_eq!(output(file), Message { media_dropped: 1, ..result("a", "[file omitted]") });
+}
+
+#[test]
+fn b11_an_output_of_another_kind_is_its_json_text() {
+    for (output, want) in [
+        (
+            r#"{ "a": [1.50, 18446744073709551616],\n "b": "x  y" }"#,
+            r#"{"a":[1.50,18446744073709551616],"b":"x  y"}"#,
+        ),
+        (r#"{"type": "error", "code": 7}"#, r#"{"type":"error","code":7}"#),
+        (r#"{"text": "t", "more": 1}"#, r#"{"text":"t","more":1}"#),
+        ("15", "15"),
+        ("-1.50", "-1.50"),
+        ("false", "false"),
+        ("[1, {\"a\": 2}]", "[1,{\"a\":2}]"),
+        (r#"{"type": "output_text", "text": "t"}"#, "t"),
+        (r#"["a", {"type": "input_text", "text": "b"}]"#, "ab"),
+        ("[]", ""),
+        (r#""{ }""#, "{ }"),
+    ] {
+        let output = output.replace("\\n", "\n");
+        let body = format!(
+            r#"{{"model":"m","input":[{{"type":"function_call_output","call_id":"a","output":{output}}}]}}"#
+        );
+        let asked = Dialect::Responses.read(body.as_bytes(), &()).unwrap();
+        assert_eq!(asked.messages, [result("a", want)]);
+        assert!(asked.skipped.is_empty(), "{output}");
+    }
+    let hologram = json!([{"type": "function_call_output", "call_id": "a",
+        "output": [{"type": "hologram"}, {"type": "input_text", "text": "t"}]}]);
+    let asked = read(&json!({"model": "m", "input": hologram}));
+    assert_eq!(asked.messages, [result("a", "t")]);
+    assert_eq!(asked.skipped, [("hologram".to_owned(), 1)].into());
+}
+
+#[test]
+fn b11_content_of_another_kind_is_left_out_and_counted() {
+    for (content, kind) in [
+        (json!(7), "number"),
+        (json!(-7), "number"),
+        (json!(0.5), "number"),
+        (json!(true), "boolean"),
+        (json!({"a": 1}), "object"),
+        (json!([{"a": 1}]), "object"),
+        (json!([{"type": "input_text", "content": "x"}]), "input_text"),
+    ] {
+        for role in ["user", "assistant"] {
+            let input = json!([user("q"), {"role": role, "content": content}]);
+            let asked = read(&json!({"model": "m", "input": input}));
+            assert_eq!(asked.skipped, [(kind.to_owned(), 1)].into(), "{content}");
+            assert_eq!(asked.messages[1].content, "");
+        }
+    }
 }
 
 #[test]

@@ -75,6 +75,68 @@ fn b07_flat_names_are_distinct() {
 }
 
 #[test]
+fn b07_a_function_and_a_custom_tool_of_one_name_are_both_there() {
+    let function = json!({"type": "function", "name": "x", "description": "F."});
+    let custom = json!({"type": "custom", "name": "x", "description": "C."});
+    let nested = json!({"type": "namespace", "name": "n", "tools": [function, custom]});
+    for (tools, want) in [
+        (json!([custom, function]), ["x_2", "x"]),
+        (json!([function, custom]), ["x", "x_2"]),
+        (json!([nested]), ["n__x", "n__x_2"]),
+    ] {
+        let asked = with_tools(tools.clone());
+        assert_eq!(names(&asked), want);
+        assert!(asked.skipped.is_empty());
+        let custom = if want[0] == "x_2" { want[0] } else { want[1] };
+        let about = asked.tools.iter().find(|tool| tool["function"]["name"] == custom).unwrap();
+        assert_eq!(about["function"]["description"], "C.");
+        // Each goes out in its own form and comes back as itself.
+        for (name, kind) in want
+            .map(|name| (name, if name == custom { "custom_tool_call" } else { "function_call" }))
+        {
+            let item = sent(&asked, name, r#"{"input":"i"}"#);
+            assert_eq!((&item["type"], &item["name"]), (&json!(kind), &json!("x")));
+            let again = read(&json!({"model": "m", "input": [user("q"), item], "tools": tools}));
+            assert_eq!(again.messages[1].tool_calls, [call("c", name, r#"{"input":"i"}"#)]);
+        }
+    }
+    let tools = json!([{"type": "custom", "name": "x"}, {"type": "function", "name": "x"}]);
+    for (kind, want) in [("function", "x"), ("custom", "x_2")] {
+        let asked = read(&json!({"model": "m", "input": "hi", "tools": tools,
+            "tool_choice": {"type": kind, "name": "x"}}));
+        assert_eq!(asked.tool_choice, ToolChoice::Named(want.to_owned()));
+    }
+    // A function that has a special tool's name takes nothing from it.
+    let search = json!({"type": "tool_search", "execution": "client"});
+    let asked = with_tools(json!([{"type": "function", "name": "tool_search"}, search]));
+    assert_eq!(names(&asked), ["tool_search", "tool_search_2"]);
+    assert_eq!(sent(&asked, "tool_search_2", "{}")["type"], "tool_search_call");
+    assert_eq!(sent(&asked, "tool_search", "{}")["type"], "function_call");
+}
+
+#[test]
+fn b07_what_a_namespace_is_about_stands_at_its_first_tool_that_is_shown() {
+    let search = json!({"type": "tool_search", "execution": "client"});
+    for nested in [
+        json!([{"type": "web_search"}, {"type": "function", "name": "f", "description": "F."}]),
+        json!([{"type": "function", "function": {"name": "f", "description": "F."}}]),
+        json!([{"type": "function", "name": "g", "defer_loading": true},
+            {"type": "function", "name": "f", "description": "F."}, {"type": "custom", "name": "h"}]),
+    ] {
+        let namespace = json!({"type": "namespace", "name": "n", "description": "About.",
+            "tools": nested});
+        let asked = with_tools(json!([namespace, search]));
+        let function = &asked.tools[0]["function"];
+        assert_eq!(
+            (&function["name"], &function["description"]),
+            (&json!("n__f"), &json!("About.\n\nF."))
+        );
+        let all = serde_json::to_string(&asked.tools).unwrap();
+        assert_eq!(all.matches("About.").count(), 1, "{all}");
+    }
+}
+
+#[test]
 fn b08_custom_tools_go_round() {
     let tools = json!([{"type": "custom", "name": "apply_patch", "description": "Patches.",
         "format": {"type": "grammar", "syntax": "lark", "definition": "start: X"}}]);

@@ -23,9 +23,12 @@ pub(super) fn joined(namespace: Option<&str>, name: &str) -> String {
 
 /// Puts a text before the tool's own description.
 pub(super) fn put_before(about: &str, tool: &mut Value) {
-    let own = text(tool, "description");
+    let own = text(function_of(tool), "description");
     let both = if own.is_empty() { about.to_owned() } else { format!("{about}\n\n{own}") };
-    tool["description"] = both.into();
+    match tool.get_mut("function").filter(|function| function.is_object()) {
+        Some(function) => function["description"] = both.into(),
+        None => tool["description"] = both.into(),
+    }
 }
 
 /// Name, description and parameters in the order in which they were sent.
