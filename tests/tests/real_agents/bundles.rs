@@ -22,13 +22,26 @@ impl Bundles {
     }
 }
 
-/// Installs what the cases need; panics with the installer's words when it cannot.
-pub fn install(cases: &[Case]) -> Bundles {
+/// Where bundles are kept between runs.
+fn kept() -> PathBuf {
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
     let cache = std::env::var_os("ROLLGATE_CACHE")
         .map_or_else(|| home().join(".cache/rollgate"), PathBuf::from);
     let dir = cache.join("agents");
     std::fs::create_dir_all(&dir).expect("the cache can be written");
+    dir
+}
+
+/// The program of one agent, installed if it is missing.
+pub fn program(agent: &str) -> PathBuf {
+    let dir = kept();
+    let version = one(agent, &dir);
+    dir.join(format!("{agent}@{version}")).join("bin").join(agent)
+}
+
+/// Installs what the cases need; panics with the installer's words when it cannot.
+pub fn install(cases: &[Case]) -> Bundles {
+    let dir = kept();
     let mut versions = BTreeMap::new();
     for case in cases.iter().filter(|case| case.bundled) {
         versions.entry(case.agent).or_insert_with(|| one(case.agent, &dir));
