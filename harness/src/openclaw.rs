@@ -132,7 +132,7 @@ impl Harness for OpenClaw {
                 other => other,
             };
         };
-        // A turn through the gateway has no status of its own.
+        // Without a status the exit code decides.
         match report.status.as_deref() {
             None if ended.exit_code != Some(0) => by_exit_code(ended),
             None => AgentOutcome::Done,

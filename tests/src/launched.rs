@@ -176,7 +176,8 @@ fn start(harness: &dyn Harness, job: &Job, env: &[(&str, &str)], directory: &Pat
         std::thread::sleep(Duration::from_millis(50));
     };
     let text = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
-    Ended { exit_code: exit, timed_out, stdout: text(&stdout), stderr: text(&stderr), result: None }
+    let result = launch.result_file.and_then(|path| std::fs::read(path).ok());
+    Ended { exit_code: exit, timed_out, stdout: text(&stdout), stderr: text(&stderr), result }
 }
 
 impl Run {

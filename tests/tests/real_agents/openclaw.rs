@@ -1,22 +1,28 @@
 //! OpenClaw: a note that comes and goes, ids that it strips, arguments that it writes anew.
 
+use rollgate_harness::{AgentOutcome, OpenClaw};
+use rollgate_tests::faulty::Fault;
+use rollgate_tests::launched::{Plan, run};
 use serde_json::{Value, json};
 
+use crate::bundles;
 use crate::case::{Case, times};
 
 const AGENT: &str = "openclaw";
 /// It takes its time to start.
 const TIMEOUT_S: u64 = 400;
+/// Where its own gateway listens: no port that the system gives away by itself.
+const PORT: u16 = 18_799;
 
 /// The headings that it insists on, and words of its own.
 const SUMMARY: &str = "## Decisions\nThe Greek lists are read one after the other, each by a call of \
                        its own.\n\n## Open TODOs\nThe rest of the twelve lists.\n\n\
                        ## Constraints/Rules\nNone were given.\n\n\
-                       ## Pending user asks\nRead twelve long lists.\n\n## Exact identifiers\nNone.";
+                       ## Pending user asks\nNone.\n\n## Exact identifiers\nNone.";
 
 /// Its cases.
 pub fn cases() -> Vec<Case> {
-    vec![tools("tools", "api=openai-responses", Vec::new()), chat(), compaction(), busy()]
+    vec![tools(), compaction()]
 }
 
 fn exec(command: &str) -> Value {
@@ -31,33 +37,48 @@ fn main_calls(count: usize) -> impl Iterator<Item = (&'static str, &'static str)
     times(count, "main", "openclaw-main")
 }
 
-/// Reasoning, two calls at once, and the end.
-fn tools(name: &'static str, api: &str, rules: Vec<&'static str>) -> Case {
+/// With its own gateway: reasoning, two calls at once, a child, whose end it is told before its next
+/// turn, and a title. The engine is busy at first, and an answer of its breaks off: the gate asks
+/// again, and OpenClaw sees nothing of it. What is needed seldom goes by `tool_call`.
+fn tools() -> Case {
     let read = json!({"name": "read", "arguments": {"path": "question.txt"}});
+    let task = "Count all folders that are in here, hidden ones too, and report their number.";
+    let spawn = json!({"name": "tool_call",
+                       "arguments": {"id": "sessions_spawn", "args": {"task": task}}});
+    let wait = json!({"name": "exec", "arguments": {
+        "command": "until [ -e counted ]; do sleep 1; done; sleep 8; echo $((6 * 7)) > answer.txt",
+        "yieldMs": 120_000}});
     Case {
         script: json!({"replies": [
+            {"match": {"without": "<!-- openclaw:attempt"}, "content": "Arithmetic"},
+            {"match": {"prompt_contains": "[Subagent Task]", "turn": 0}, "reasoning": "Mine.",
+             "tool_calls": [exec("ls -d */; touch counted")], "non_canonical": true},
+            {"match": {"prompt_contains": "[Subagent Task]"}, "content": "There are none.",
+             "non_canonical": true},
             {"reasoning": "Look first.", "content": "I look around.",
-             "tool_calls": [exec("printf '6 * 7' > question.txt && ls")], "non_canonical": true},
+             "tool_calls": [exec("printf '6 * 7' > question.txt && ls")], "non_canonical": true,
+             "fault": {"status": 429, "body": "busy"}, "times": 1},
             {"reasoning": "Two at once.", "tool_calls": [exec("cat question.txt"), read],
              "non_canonical": true},
-            {"tool_calls": [exec("echo $((6 * 7)) > answer.txt && cat answer.txt")],
-             "non_canonical": true},
+            {"tool_calls": [spawn], "non_canonical": true},
+            {"tool_calls": [wait], "non_canonical": true,
+             "fault": {"close_after_bytes": 300}, "times": 1},
             {"content": "The answer is in answer.txt.", "non_canonical": true},
         ]}),
         task: json!({
             "instruction": "Write the answer to 6 * 7 into answer.txt.",
-            "agent": agent(&[api]),
+            "agent": agent(&[&format!("gateway={PORT}")]),
             "evaluate": {"command": "test \"$(cat answer.txt)\" = 42", "timeout_s": 30},
         }),
-        calls: main_calls(4).collect(),
-        rules,
-        ..Case::new(AGENT, name)
+        calls: main_calls(5)
+            .chain(times(1, "title", "entry-url"))
+            .chain(times(2, "subagent", "openclaw-subagent"))
+            .collect(),
+        ordered: false,
+        samples: 2,
+        links: vec![("spawned", "subagent", "main")],
+        ..Case::new(AGENT, "tools")
     }
-}
-
-/// The same in Chat, where the note ends each request: shown, and not part of the history.
-fn chat() -> Case {
-    tools("chat", "api=openai-completions", vec!["openclaw-internal-context"])
 }
 
 /// Long results until the prompt does not fit any more: that is what makes it compact in the middle
@@ -80,27 +101,42 @@ fn compaction() -> Case {
             "agent": agent(&[]),
             "evaluate": {"command": "true", "timeout_s": 30},
         }),
-        calls: main_calls(6).chain([("compaction", "entry-url")]).chain(main_calls(1)).collect(),
-        samples: 3,
+        calls: main_calls(7)
+            .chain(times(2, "compaction", "entry-url"))
+            .chain(main_calls(1))
+            .collect(),
+        samples: 4,
         links: vec![("compacts", "main", "compaction"), ("compacts", "main", "main")],
         ..Case::new(AGENT, "compaction")
     }
 }
 
-/// An engine that is busy at first: it asks again.
-fn busy() -> Case {
-    Case {
-        script: json!({"replies": [
-            {"tool_calls": [exec("touch done.txt")], "non_canonical": true,
-             "fault": {"status": 429, "body": "busy"}, "times": 1},
-            {"content": "Done.", "non_canonical": true},
-        ]}),
-        task: json!({
-            "instruction": "Make the file done.txt.",
-            "agent": agent(&[]),
-            "evaluate": {"command": "test -f done.txt", "timeout_s": 30},
-        }),
-        calls: main_calls(2).collect(),
-        ..Case::new(AGENT, "busy")
+/// In Chat, whose requests end with its note: shown, and not part of the history.
+#[test]
+fn in_chat_a_cut_stream_and_a_busy_gate_are_tried_again() {
+    if crate::skipped() {
+        return;
     }
+    let program = bundles::program(AGENT);
+    let script = json!({"replies": [
+        {"reasoning": "One after the other.", "tool_calls": [exec("echo one")],
+         "non_canonical": true},
+        {"tool_calls": [exec("echo two")], "non_canonical": true},
+        {"content": "There are no files.", "non_canonical": true},
+    ]});
+    let faults = [Fault::None, Fault::Cut, Fault::None, Fault::Busy];
+    let plan = Plan {
+        faults: Some(&faults),
+        args: &["api=openai-completions"],
+        ..Plan::new(&program, script, 65_536)
+    };
+    let run = run(&OpenClaw, &plan);
+    assert_eq!(run.outcome, AgentOutcome::Done, "{:#?}", run.ended);
+    // After the cut it does not ask again but goes on, with a word to itself at the end of each
+    // request: another prompt, so another answer. What was cut stands alone.
+    assert_eq!(run.scenes(), ["main"; 4]);
+    let parents: Vec<_> = run.turns.iter().map(|turn| turn["parent"].as_u64()).collect();
+    assert_eq!(parents, [None, Some(0), Some(0), Some(2)]);
+    assert_eq!(run.samples.len(), 2);
+    run.check_training();
 }

@@ -226,6 +226,22 @@ fn m14_a_transient_message_at_the_end() {
 }
 
 #[test]
+fn m14_a_word_to_itself_at_the_end_after_a_failed_call() {
+    let change = |turn: usize, sent: &mut Vec<Message>| {
+        if turn >= FROM {
+            let stamp = format!("[Mon 2026-11-30 00:{turn:02} UTC]");
+            sent.push(user(&format!(
+                "{stamp} Continue the current task from the existing transcript, and so on."
+            )));
+        }
+    };
+    let row = Row { agent: "openclaw", change, ..Row::default() };
+    // Faithful: each later turn once, since the last one's vanishes.
+    let [sticky, _] = segments(&row, 1, (TURNS - FROM) as u32);
+    assert_eq!(rules(&sticky), ["openclaw-go-on"]);
+}
+
+#[test]
 fn m15_a_reminder_moves_to_the_end() {
     let change = |turn: usize, sent: &mut Vec<Message>| {
         let reminder = "<system-reminder>mind the tests</system-reminder>\n";
