@@ -132,17 +132,20 @@ impl Harness for OpenClaw {
                 other => other,
             };
         };
-        // Without a status the exit code decides.
+        let broken = report.ok == Some(false) || report.fault().is_some() || report.aborted();
         match report.status.as_deref() {
-            None if ended.exit_code != Some(0) => by_exit_code(ended),
-            None => AgentOutcome::Done,
-            Some("ok") if ended.exit_code == Some(0) && report.ok != Some(false) => {
+            Some("ok") if ended.exit_code == Some(0) && !broken => AgentOutcome::Done,
+            None if ended.exit_code != Some(0) && !broken => by_exit_code(ended),
+            // A turn through the gateway has no status of its own, but what it said.
+            None if !broken && (report.payloads.is_some() || report.meta.is_some()) => {
                 AgentOutcome::Done
             }
-            Some(status) => {
-                let why = report.error.map(|error| error.message);
+            None if !broken => AgentOutcome::Failed("its report has no status".to_owned()),
+            status => {
+                let how = if report.aborted() { "aborted" } else { status.unwrap_or("an error") };
+                let why = report.fault();
                 let why = why.map_or_else(|| said(ended), |message| format!(": {message}"));
-                AgentOutcome::Failed(format!("it ended with {status}{why}"))
+                AgentOutcome::Failed(format!("it ended with {how}{why}"))
             }
         }
     }
@@ -157,12 +160,31 @@ impl Harness for OpenClaw {
 struct Report {
     ok: Option<bool>,
     status: Option<String>,
-    error: Option<Fault>,
+    error: Option<Value>,
+    /// What a turn through the gateway said.
+    payloads: Option<Value>,
+    meta: Option<Meta>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Fault {
-    message: String,
+struct Meta {
+    #[serde(default)]
+    aborted: Option<bool>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+impl Report {
+    fn aborted(&self) -> bool {
+        self.meta.as_ref().is_some_and(|meta| meta.aborted == Some(true))
+    }
+
+    /// What went wrong: an error is a text, or an object with a message.
+    fn fault(&self) -> Option<String> {
+        let error = self.error.as_ref().or_else(|| self.meta.as_ref()?.error.as_ref())?;
+        let message = error.get("message").unwrap_or(error);
+        Some(message.as_str().map_or_else(|| message.to_string(), str::to_owned))
+    }
 }
 
 /// What the task's arguments ask for.

@@ -85,9 +85,8 @@ impl Sessions {
         let hold = self.hold(hash);
         let now = self.journals.plane.now();
         let opened = self.journals.plane.gatehouse.open(id, options, now.wall_ms);
-        let record = Record::Opened(Box::new(opened));
-        let frame = record.clone().to_frame().map_err(internal)?;
-        let session = Session::replay(vec![record]).map_err(|error| error.fault())?;
+        let frame = Record::Opened(Box::new(opened.clone())).to_frame().map_err(internal)?;
+        let session = Session::open(opened).map_err(|error| error.fault())?;
         self.journals.create(hash).await.map_err(|error| {
             let message = format!("the session's journal cannot be created: {error}");
             Fault::new(FaultKind::JournalFailed, message)

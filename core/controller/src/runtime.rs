@@ -47,8 +47,8 @@ pub struct Runtime {
     pub owner: String,
     /// Attempts per task.
     pub siblings: u32,
-    /// Names with versions by program.
-    versions: Mutex<BTreeMap<String, String>>,
+    /// Names with versions by agent and the program that was asked.
+    versions: Mutex<BTreeMap<(String, String), String>>,
     collects: Semaphore,
 }
 
@@ -237,7 +237,9 @@ impl Runtime {
     ) -> Result<String, Halt> {
         let lock = || self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         let name = &place.agent.name;
-        let started = job.program.clone().unwrap_or_else(|| name.clone());
+        // What is asked for its version is what will be started.
+        let asked = harness.version_argv(job).and_then(|argv| argv.into_iter().next());
+        let started = (name.clone(), asked.unwrap_or_default());
         let known = lock().get(&started).cloned();
         if let (None, Some(known)) = (&place.agent.version, known) {
             return Ok(known);

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::SceneError;
 pub use rule::{Says, SceneRule, When};
-pub use set::{SceneSet, shipped_agents};
+pub use set::{SceneSet, detected_by, shipped_agents};
 
 use crate::http::Header;
 use crate::protocol::Dialect;
@@ -127,6 +127,8 @@ pub struct Evidence<'a> {
     pub system: &'a str,
     /// Whether it continues a turn of the session.
     pub continues: bool,
+    /// The agent that earlier calls of the session were found to be of ([`detected_by`]).
+    pub detected: Option<&'a str>,
 }
 
 /// The leading instructions of a request, joined by newlines.

@@ -100,6 +100,21 @@ fn the_report_tells_how_it_ended() {
     let turn = r#"{"payloads": [{"text": "Done."}], "meta": {"aborted": false}}"#;
     check(0, turn, &AgentOutcome::Done);
     check(1, turn, &failed("the agent exited with 1; its last words: boom"));
+    for (report, why) in [
+        (r#"{"final": "Done."}"#, "its report has no status"),
+        (r#"{"status": "ok", "error": "no model"}"#, "it ended with ok: no model"),
+        (r#"{"ok": false, "error": {"message": "no model"}}"#, "it ended with an error: no model"),
+        (
+            r#"{"payloads": [], "meta": {"aborted": true}}"#,
+            "it ended with aborted; its last words: boom",
+        ),
+        (
+            r#"{"payloads": [], "meta": {"error": {"kind": "x", "message": "no model"}}}"#,
+            "it ended with an error: no model",
+        ),
+    ] {
+        check(0, report, &failed(why));
+    }
     check(0, "", &failed("it left no report; its last words: boom"));
     check(1, "no JSON", &failed("the agent exited with 1; its last words: boom"));
 }

@@ -6,6 +6,7 @@
 
 use super::prepare::{Asker, prompt_tokens};
 use super::{Context, Exchange, Stage, Want};
+use crate::fault::Whose;
 use crate::http;
 use crate::protocol;
 
@@ -17,9 +18,14 @@ impl Exchange {
             Ok(tokens) => {
                 let body = protocol::token_count(tokens);
                 self.stage = Stage::Write(None);
-                Want::Agent(http::reply(200, "application/json", &body, self.keep_alive, &[]))
+                let id = self.request_id();
+                Want::Agent(http::reply(200, "application/json", &body, self.keep_alive, &[id]))
             }
-            Err(fault) => self.fail(cx, &fault),
+            // Nothing was asked of the model: the session is no worse for it.
+            Err(fault) => {
+                self.fault = Some(fault.clone()).filter(|fault| fault.kind.whose() != Whose::Agent);
+                self.refuse(&fault)
+            }
         }
     }
 

@@ -129,6 +129,7 @@ fn extent(asked: &mut Asked, asker: Asker<'_>, cx: &Context<'_>) -> Result<Exten
         asked,
         system: &system,
         continues: resume.parent.is_some(),
+        detected: session.detected,
     });
     let anew = match resume.parent {
         None => None,

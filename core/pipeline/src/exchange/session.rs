@@ -19,7 +19,7 @@ use crate::protocol::{Dialect, Past};
 use crate::record::{HistoryMode, Opened, Record, Retention, SessionOptions, TurnRecord};
 use crate::render::Model;
 use crate::rules::{Rule, RuleSet};
-use crate::scene::{SceneRule, SceneSet};
+use crate::scene::{self, SceneRule, SceneSet};
 use crate::trajectory::{Habits, Trajectory, TreeError};
 use crate::turn::Reply;
 
@@ -137,6 +137,8 @@ pub struct Session {
     sealed: bool,
     rules: RuleSet,
     pub(super) scene_rules: SceneSet,
+    /// The agent that its turns show, the last such turn counts.
+    pub(super) detected: Option<&'static str>,
     /// Replies by the id of their exchange, where its dialect lets requests refer to them.
     replies: HashMap<String, Rc<Reply>>,
     /// What the last exchange ended in, where neither answer nor agent's fault. Not in the journal.
@@ -209,7 +211,18 @@ impl Past for Session {
 }
 
 impl Session {
-    /// The session that these records describe.
+    /// A new session. Rules that switch off what is not there are refused.
+    pub fn open(opened: Opened) -> Result<Session, ReplayError> {
+        let options = &opened.options;
+        let rules = rule_set(options.agent.as_deref(), &opened.node_rules, &options.rules)
+            .map_err(ReplayError::Rules)?;
+        let scene_rules = scene_set(options.agent.as_deref(), &opened.node_scenes, &options.scenes)
+            .map_err(ReplayError::Rules)?;
+        Ok(Self::new(Box::new(opened), rules, scene_rules))
+    }
+
+    /// The session that these records describe. Its rules were checked when it was opened; those
+    /// shipped since may have other names.
     pub fn replay(records: Vec<Record>) -> Result<Session, ReplayError> {
         let mut records = records.into_iter();
         let Some(Record::Opened(opened)) = records.next() else {
@@ -219,11 +232,20 @@ impl Session {
             return Err(ReplayError::Version(opened.version));
         }
         let options = &opened.options;
-        let rules = rule_set(options.agent.as_deref(), &opened.node_rules, &options.rules)
-            .map_err(ReplayError::Rules)?;
-        let scene_rules = scene_set(options.agent.as_deref(), &opened.node_scenes, &options.scenes)
-            .map_err(ReplayError::Rules)?;
-        let mut session = Self {
+        let agent = options.agent.as_deref();
+        let rules = RuleSet::recorded(agent, &opened.node_rules, &options.rules)
+            .map_err(|error| ReplayError::Rules(error.to_string()))?;
+        let scene_rules = SceneSet::recorded(agent, &opened.node_scenes, &options.scenes)
+            .map_err(|error| ReplayError::Rules(error.to_string()))?;
+        let mut session = Self::new(opened, rules, scene_rules);
+        for record in records {
+            session.apply(&record)?;
+        }
+        Ok(session)
+    }
+
+    fn new(opened: Box<Opened>, rules: RuleSet, scene_rules: SceneSet) -> Self {
+        Self {
             opened,
             trajectory: Trajectory::default(),
             sampled_tokens: 0,
@@ -232,16 +254,13 @@ impl Session {
             sealed: false,
             rules,
             scene_rules,
+            detected: None,
             replies: HashMap::new(),
             last_fault: None,
             in_flight: Rc::new(Cell::new(0)),
             reservations: Rc::default(),
             tickets: Tickets::default(),
-        };
-        for record in records {
-            session.apply(&record)?;
         }
-        Ok(session)
     }
 
     /// Makes the record's frame, then takes it over: memory must never hold what cannot be written.
@@ -369,6 +388,7 @@ impl Session {
         if turn.dialect == Dialect::Responses.name() {
             self.replies.insert(turn.request_id.clone(), Rc::new(turn.reply.clone()));
         }
+        self.detected = scene::detected_by(&turn.verdict).or(self.detected);
         *self.scenes.entry(turn.verdict.scene.name().to_owned()).or_default() += 1;
         Ok(())
     }

@@ -106,18 +106,33 @@ impl RuleSet {
         node_rules: &[Rule],
         session_rules: &[Rule],
     ) -> Result<RuleSet, RuleError> {
-        let shipped = SHIPPED.as_ref().map_err(Clone::clone)?;
-        let lists = [compile(session_rules)?, compile(node_rules)?, shipped.clone()];
+        let lists = lists(node_rules, session_rules)?;
         let known = || {
             let all = lists.iter().flatten().filter(|rule| rule.action() != Action::Off);
             all.map(|rule| rule.name()).chain(BUILT_IN)
         };
-        let mut rules: Vec<Arc<Compiled>> = Vec::new();
         for rule in lists.iter().flatten() {
             if rule.action() == Action::Off && !known().any(|name| name == rule.name()) {
                 let known = known().collect::<Vec<_>>().join(", ");
                 return Err(RuleError::Unknown { name: rule.name().to_owned(), known });
             }
+        }
+        Ok(Self::nearest(agent, &lists))
+    }
+
+    /// The rules of a session that was opened before, perhaps by another release: what it has `off`
+    /// may be gone since.
+    pub fn recorded(
+        agent: Option<&str>,
+        node_rules: &[Rule],
+        session_rules: &[Rule],
+    ) -> Result<RuleSet, RuleError> {
+        Ok(Self::nearest(agent, &lists(node_rules, session_rules)?))
+    }
+
+    fn nearest(agent: Option<&str>, lists: &[Vec<Arc<Compiled>>]) -> RuleSet {
+        let mut rules: Vec<Arc<Compiled>> = Vec::new();
+        for rule in lists.iter().flatten() {
             if rule.is_for(agent) && !rules.iter().any(|nearer| nearer.name() == rule.name()) {
                 rules.push(Arc::clone(rule));
             }
@@ -126,7 +141,7 @@ impl RuleSet {
         let built_in = built_in.filter(|name| !rules.iter().any(|rule| rule.name() == *name));
         let built_in = built_in.collect();
         rules.retain(|rule| rule.action() != Action::Off);
-        Ok(RuleSet { active: Arc::new(Active { rules, built_in }) })
+        RuleSet { active: Arc::new(Active { rules, built_in }) }
     }
 
     /// Takes out of the messages what `strip` rules hide; how many messages were touched. A message
@@ -196,6 +211,12 @@ static SHIPPED: LazyLock<Result<Vec<Arc<Compiled>>, RuleError>> = LazyLock::new(
         .map_err(|error| RuleError::Shipped(error.to_string()))?;
     compile(&file.rules)
 });
+
+/// A session's rules, its node's, and those shipped.
+fn lists(node: &[Rule], own: &[Rule]) -> Result<[Vec<Arc<Compiled>>; 3], RuleError> {
+    let shipped = SHIPPED.as_ref().map_err(Clone::clone)?;
+    Ok([compile(own)?, compile(node)?, shipped.clone()])
+}
 
 fn compile(rules: &[Rule]) -> Result<Vec<Arc<Compiled>>, RuleError> {
     for (at, rule) in rules.iter().enumerate() {

@@ -51,9 +51,9 @@ impl SceneSet {
         node: &[SceneRule],
         own: &[SceneRule],
     ) -> Result<Self, SceneError> {
+        let set = Self::recorded(agent, node, own)?;
+        let rules = &set.own;
         let shipped = SHIPPED_AGENTS.as_ref().map_err(Clone::clone)?;
-        let mut rules = compile(own)?;
-        rules.extend(compile(node)?);
         let all = || rules.iter().chain(shipped.iter().flat_map(|agent| &agent.rules));
         let known = || all().filter(|rule| rule.rule.says != Says::Off).map(Rule::name);
         for off in rules.iter().filter(|rule| rule.rule.says == Says::Off) {
@@ -62,6 +62,19 @@ impl SceneSet {
                 return Err(SceneError::Unknown { name, known });
             }
         }
+        Ok(set)
+    }
+
+    /// The rules of a session that was opened before, perhaps by another release: what it has `off`
+    /// may be gone since.
+    pub fn recorded(
+        agent: Option<&str>,
+        node: &[SceneRule],
+        own: &[SceneRule],
+    ) -> Result<Self, SceneError> {
+        let shipped = SHIPPED_AGENTS.as_ref().map_err(Clone::clone)?;
+        let mut rules = compile(own)?;
+        rules.extend(compile(node)?);
         let asked = |shipped: &&Agent| agent.is_none_or(|name| shipped.is(name));
         let conditions = shipped
             .iter()
@@ -86,7 +99,13 @@ impl SceneSet {
         let shipped = SHIPPED_AGENTS.as_ref().map(Vec::as_slice).unwrap_or_default();
         let agent = match &self.agent {
             Some(name) => shipped.iter().find(|agent| agent.is(name)),
-            None => shipped.iter().find(|a| a.detect.as_ref().is_some_and(|d| d.hold(&facts))),
+            None => shipped
+                .iter()
+                .find(|agent| agent.detect.as_ref().is_some_and(|detect| detect.hold(&facts)))
+                .or_else(|| {
+                    shipped.iter().find(|agent| evidence.detected.is_some_and(|d| agent.is(d)))
+                })
+                .or_else(|| shipped.iter().find(|agent| agent.is_shown_by(&facts))),
         };
         let name = self.agent.as_deref().or(agent.map(|agent| &*agent.name));
         let own = || self.own.iter().filter(|rule| rule.is_for(name));
@@ -123,7 +142,27 @@ impl Rule {
     }
 }
 
+/// The agent whose main loop a shipped rule of this name knows. A session that does not name its
+/// agent is of that agent from such a turn on.
+pub fn detected_by(verdict: &Verdict) -> Option<&'static str> {
+    let shipped = SHIPPED_AGENTS.as_ref().map(Vec::as_slice).unwrap_or_default();
+    let knows = |agent: &&Agent| agent.rules.iter().any(|rule| rule.name() == verdict.rule);
+    let agent = shipped.iter().find(knows).filter(|_| verdict.scene == Scene::Main)?;
+    Some(&agent.name)
+}
+
 impl Agent {
+    /// Whether a rule about another call than its main loop's holds. What a user says is no evidence
+    /// where there are tools: such a call has the main loop's instructions or headers, too.
+    fn is_shown_by(&self, facts: &Facts<'_>) -> bool {
+        let tells = |rule: &&Rule| {
+            let SceneRule { says, when, .. } = &rule.rule;
+            let marked = !when.header.is_empty() || when.system.is_some();
+            *says != Says::Scene(Scene::Main) && (marked || when.max_tools == Some(0))
+        };
+        self.rules.iter().filter(tells).any(|rule| rule.when.hold(facts))
+    }
+
     fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
     }

@@ -3,6 +3,7 @@
 mod claude_code;
 mod codex;
 mod conditions;
+mod detected;
 mod hermes;
 mod openclaw;
 mod opencode;
@@ -21,13 +22,15 @@ struct Case {
     dialect: Dialect,
     asked: Asked,
     continues: bool,
+    detected: Option<&'static str>,
 }
 
 impl Case {
     fn new(messages: &[(Role, &str)]) -> Self {
         let messages = messages.iter().map(|(role, text)| Message::text(*role, *text)).collect();
         let asked = Asked::plain("some-model".into(), messages, ReplyForm::Json);
-        Self { entry: None, headers: Vec::new(), dialect: Dialect::Chat, asked, continues: false }
+        let (headers, dialect) = (Vec::new(), Dialect::Chat);
+        Self { entry: None, headers, dialect, asked, continues: false, detected: None }
     }
 
     fn header(mut self, name: &str, value: &str) -> Self {
@@ -60,18 +63,26 @@ impl Case {
             asked: &self.asked,
             system: &system,
             continues: self.continues,
+            detected: self.detected,
         });
         (verdict.scene, verdict.rule)
     }
 }
 
-/// What each call is told to be, by a session that names its agent and by one that does not.
+/// What each call is told to be, by a session that names its agent, by one that does not and has seen
+/// its main loop, and by one that has seen nothing yet, where that can tell it at all.
 #[track_caller]
-fn check_calls(agent: &str, calls: Vec<(Case, Scene, &str)>) {
-    for (case, scene, rule) in calls {
-        for named in [Some(agent), None] {
+fn check_calls(agent: &'static str, calls: Vec<(Case, Scene, &str)>) {
+    for (mut case, scene, rule) in calls {
+        for (named, detected) in [(Some(agent), None), (None, Some(agent)), (None, None)] {
             let set = SceneSet::for_session(named, &[], &[]).unwrap();
-            assert_eq!(case.verdict(&set), (scene, rule.to_owned()), "{agent}, named {named:?}");
+            case.detected = detected;
+            let (said, by) = case.verdict(&set);
+            if (named, detected, by.as_str()) == (None, None, "default-main") {
+                assert_eq!(scene, Scene::Unknown, "{agent}, {rule}: not trained by mistake");
+                continue;
+            }
+            assert_eq!((said, by.as_str()), (scene, rule), "{agent}, {named:?}, {detected:?}");
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::record::Sealed;
 fn input_tokens(answer: &str) -> u64 {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(head.contains("\r\nrequest-id: "), "{answer}");
     let body: Value = serde_json::from_str(body).unwrap();
     assert_eq!(body.as_object().unwrap().len(), 1, "{body}");
     body["input_tokens"].as_u64().unwrap()
@@ -142,4 +143,15 @@ fn a_count_that_cannot_be_made_is_refused() {
     let (mut exchange, want) = play.begin(&long.to_string());
     let (answer, _) = play.drive(&mut exchange, want);
     assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("permission_error"), "{answer}");
+}
+
+#[test]
+fn a_count_that_failed_is_no_fault_of_the_session() {
+    let mut play = Play::new(SessionOptions::default());
+    play.path = "/v1/messages/count_tokens".into();
+    let body = json!({"model": "m", "messages": []}).to_string();
+    let (mut exchange, want) = play.begin(&body);
+    let (answer, _) = play.drive(&mut exchange, want);
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("\r\nrequest-id: "), "{answer}");
+    assert_eq!(play.session.state().last_fault, None);
 }

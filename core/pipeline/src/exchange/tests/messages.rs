@@ -71,6 +71,52 @@ fn a01_system_in_the_middle_is_shown_where_it_stands() {
 }
 
 #[test]
+fn a02_results_come_before_text_in_the_prompt_and_again() {
+    let mut play = play();
+    let both = json!([tool_use("t1"), tool_use("t2")]);
+    let mixed =
+        json!([text("note"), result("t1", json!("A")), text("mid"), result("t2", json!("B"))]);
+    let messages =
+        request(json!([said("user", json!("q")), said("assistant", both), said("user", mixed)]));
+    let first = play.ask(&messages, "a<|im_end|>");
+    let shown = prompt(&play, &first);
+    let end = "<|im_start|>user\n<tool_response>\nA\n</tool_response>\n\
+               <tool_response>\nB\n</tool_response><|im_end|>\n\
+               <|im_start|>user\nnote\nmid<|im_end|>\n<|im_start|>assistant\n";
+    assert!(shown.ends_with(end), "{shown}");
+    let again = play.ask(&messages, "b<|im_end|>");
+    assert_eq!(again.prompt, first.prompt);
+    play.session = Session::replay(play.records()).unwrap();
+    assert_eq!(play.ask(&messages, "c<|im_end|>").prompt, first.prompt);
+}
+
+#[test]
+fn a12_a_choice_of_no_tools_shows_none() {
+    let mut play = play();
+    let mut body = request(json!([said("user", json!("title?"))]));
+    body["tools"] = json!([]);
+    body["tool_choice"] = json!({"type": "auto", "disable_parallel_tool_use": true});
+    let seen = play.ask(&body, "a<|im_end|>");
+    let shown = "<|im_start|>user\ntitle?<|im_end|>\n<|im_start|>assistant\n";
+    assert_eq!(prompt(&play, &seen), shown);
+}
+
+#[test]
+fn a13_empty_messages_are_no_turns() {
+    let mut play = play();
+    let messages = json!([
+        said("user", json!("q")),
+        said("assistant", json!("")),
+        said("user", json!([text("")])),
+        said("user", json!("r")),
+    ]);
+    let seen = play.ask(&request(messages), "a<|im_end|>");
+    let shown = "<|im_start|>user\nq<|im_end|>\n<|im_start|>user\nr<|im_end|>\n\
+                 <|im_start|>assistant\n";
+    assert_eq!(prompt(&play, &seen), shown);
+}
+
+#[test]
 fn a03_no_picture_gets_into_the_prompt() {
     let mut play = play();
     let data = "iVBORw0KGgo=";

@@ -102,7 +102,7 @@ fn the_nodes_defaults_are_settled_when_a_session_opens() {
 fn refused(form: Value) -> Option<Fault> {
     let options = SessionOptions { rules: vec![rule(form)], ..SessionOptions::default() };
     let opened = Play::gatehouse().open(SessionId::new("n1", SessionHash(1)), options, 0);
-    Session::replay(vec![Record::Opened(Box::new(opened))]).err().map(|error| error.fault())
+    Session::open(opened).err().map(|error| error.fault())
 }
 
 #[test]
@@ -114,6 +114,39 @@ fn rules_that_cannot_be_used_do_not_open_a_session() {
     assert_eq!(broken.kind, FaultKind::BadRequest);
     assert!(broken.message.contains("\"mine\""), "{broken}");
     assert_eq!(refused(json!({"name": "mine", "action": "strip", "pattern": "x"})), None);
+}
+
+#[test]
+fn a_session_loads_whatever_the_shipped_rules_are_called_by_now() {
+    let scene = json!({"name": "of-old", "scene": "off"});
+    let rules = vec![rule(json!({"name": "of-old", "action": "off"}))];
+    let scenes = vec![serde_json::from_value(scene).unwrap()];
+    for (rules, scenes) in [(rules, vec![]), (vec![], scenes)] {
+        let options = SessionOptions { rules, scenes, ..SessionOptions::default() };
+        let opened = Play::gatehouse().open(SessionId::new("n1", SessionHash(1)), options, 0);
+        let refused = Session::open(opened.clone()).err().unwrap().fault();
+        assert_eq!(refused.kind, FaultKind::BadRequest);
+        assert!(refused.message.contains("\"of-old\""), "{refused}");
+        Session::replay(vec![Record::Opened(Box::new(opened))]).unwrap();
+    }
+}
+
+#[test]
+fn a_session_knows_its_agent_from_its_main_loop_and_knows_it_again() {
+    let mut play = Play::new(SessionOptions::default());
+    let soul = "You are Hermes.\n\nConversation started: Sunday\nModel: m\nProvider: custom";
+    let said = |role: &str, text: &str| json!({"role": role, "content": text});
+    let mut main = chat(json!([said("system", soul), said("user", "q")]));
+    main["tools"] = json!([{"type": "function", "function": {"name": "terminal"}}]);
+    let side = |text| chat(json!([said("system", "You judge commands."), said("user", text)]));
+    play.ask(&side("ls"), "a<|im_end|>");
+    play.ask(&main, "b<|im_end|>");
+    play.ask(&side("rm"), "c<|im_end|>");
+    play.session = Session::replay(play.records()).unwrap();
+    play.ask(&side("mv"), "d<|im_end|>");
+    let turns = play.turns();
+    let rules: Vec<&str> = turns.iter().map(|turn| turn.verdict.rule.as_str()).collect();
+    assert_eq!(rules, ["default-main", "hermes-main", "none", "none"]);
 }
 
 #[test]

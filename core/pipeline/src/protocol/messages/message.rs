@@ -101,7 +101,7 @@ struct ToolResult<'a> {
 
 /// What a person or their agent says. Results come first, wherever they stand among the text, for
 /// they answer the message before; then the text in its order, texts that results stood between on
-/// lines of their own. That a result is an error is not told apart: its text says so.
+/// lines of their own. Without any text there is no message. That a result is an error is not told apart: its text says so.
 fn user(
     reader: &mut Reader<'_>,
     place: &Place<'_>,
@@ -109,7 +109,7 @@ fn user(
     out: &mut Vec<Message>,
 ) -> Result<(), Fault> {
     let mut text = Text::default();
-    let (mut results, mut apart) = (0, false);
+    let mut apart = false;
     match place.content(raw)? {
         Content::Text(whole) => text.push(&whole),
         Content::List(blocks) => {
@@ -119,7 +119,6 @@ fn user(
                 match kind.as_str() {
                     "tool_result" => {
                         out.push(result(reader, &place, block)?);
-                        results += 1;
                         apart = !text.is_empty();
                     }
                     "thinking" | "redacted_thinking" | "tool_use" => {
@@ -137,7 +136,7 @@ fn user(
             }
         }
     }
-    if results == 0 || !text.is_empty() {
+    if !text.is_empty() {
         out.push(message(Role::User, text));
     }
     Ok(())
@@ -167,7 +166,8 @@ struct ToolUse<'a> {
 }
 
 /// What the model said. One message holds thinking, then text, then calls; what comes in another
-/// order goes on in a further message, so that nothing changes places. Signatures say nothing.
+/// order goes on in a further message, so that nothing changes places. Signatures say nothing. Of
+/// empty blocks alone there is no message.
 fn assistant(
     reader: &mut Reader<'_>,
     place: &Place<'_>,
@@ -177,6 +177,8 @@ fn assistant(
     let mut said = Message::text(Role::Assistant, "");
     match place.content(raw)? {
         Content::Text(whole) => said.content = whole,
+        // An answer of ours with nothing in it comes back so: its turn goes on.
+        Content::List(blocks) if blocks.is_empty() => out.push(said.clone()),
         Content::List(blocks) => {
             for (index, block) in blocks.into_iter().enumerate() {
                 let place = place.index(index);
@@ -186,7 +188,9 @@ fn assistant(
                         let block: Thinking = place.read(block)?;
                         let thought = block.thinking.filter(|text| !text.is_empty());
                         if let Some(thought) = thought {
-                            close(&mut said, out);
+                            if !said.content.is_empty() || !said.tool_calls.is_empty() {
+                                out.extend(take(&mut said));
+                            }
                             think(&mut said.reasoning, &thought);
                         }
                     }
@@ -207,15 +211,23 @@ fn assistant(
             }
         }
     }
-    out.push(said);
+    out.extend(take(&mut said));
     Ok(())
 }
 
 /// Begins another message behind calls.
 fn close(said: &mut Message, out: &mut Vec<Message>) {
     if !said.tool_calls.is_empty() {
-        out.push(std::mem::replace(said, Message::text(Role::Assistant, "")));
+        out.extend(take(said));
     }
+}
+
+/// The message so far, if anything is in it; another one begins.
+fn take(said: &mut Message) -> Option<Message> {
+    let whole = std::mem::replace(said, Message::text(Role::Assistant, ""));
+    let empty =
+        whole.content.is_empty() && whole.reasoning.is_none() && whole.tool_calls.is_empty();
+    (!empty).then_some(whole)
 }
 
 fn think(reasoning: &mut Option<String>, thought: &str) {

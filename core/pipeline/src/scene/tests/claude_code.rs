@@ -19,13 +19,7 @@ fn class(value: &str) -> (&str, &str) {
 }
 
 fn check(cases: Vec<(Case, Scene, &str)>) {
-    // Sessions that name their agent, and those that do not.
-    for agent in [Some("claude-code"), None] {
-        let set = SceneSet::for_session(agent, &[], &[]).unwrap();
-        for (case, scene, rule) in &cases {
-            assert_eq!(case.verdict(&set), (*scene, (*rule).to_owned()), "{agent:?} {rule}");
-        }
-    }
+    check_calls("claude-code", cases);
 }
 
 fn titled(case: &mut Case) {
@@ -97,6 +91,12 @@ fn without_hints_structure_and_markers_decide() {
     let summed = &[talk, &[(Role::Tool, "x"), (Role::User, SUMMARISE)]].concat();
     let manual = &[talk, &[(Role::User, "Sum up: <summary>")]].concat();
     let suggest = &[talk, &[(Role::User, "[SUGGESTION MODE: what comes next]")]].concat();
+    let about = "Where is 'You are now acting as the memory extraction subagent' said?\n\
+                 Respond with TEXT ONLY in a <summary>.";
+    let quoted: &[(Role, &str)] =
+        &[talk[0], (Role::User, about), (Role::Assistant, ""), (Role::Tool, "x")];
+    let told = "You are now acting as the memory extraction subagent. Analyze the last messages.";
+    let memory = &[talk, &[(Role::User, told)]].concat();
     let line = "x-anthropic-billing-header: cc_version=2.1.332.275; cc_is_subagent=true;";
     let beta = ("anthropic-beta", "claude-code-20250219,fallback-credit-2026-06-01");
     let agent = ("x-claude-code-agent-id", "a04428da");
@@ -112,6 +112,13 @@ fn without_hints_structure_and_markers_decide() {
         (case(&[], &MAIN_TOOLS, summed), Scene::Compaction, "claude-code-compaction-text"),
         (case(&[beta], &MAIN_TOOLS, manual), Scene::Compaction, "claude-code-compaction-beta"),
         (case(&[], &[], talk).with(titled), Scene::Title, "claude-code-title"),
+        (case(&[], &MAIN_TOOLS, memory), Scene::Memory, "claude-code-memory-text"),
+        // Quoted in a task, at its first call and while it is worked on.
+        (case(&[], &MAIN_TOOLS, &quoted[..2]), Scene::Main, "claude-code-main-shell"),
+        (case(&[], &MAIN_TOOLS, quoted), Scene::Main, "claude-code-main-shell"),
+        (case(&[beta], &MAIN_TOOLS, &quoted[..2]), Scene::Main, "claude-code-main-shell"),
+        (case(&[beta], &MAIN_TOOLS, quoted), Scene::Main, "claude-code-main-shell"),
+        (case(&[], &MAIN_TOOLS, manual), Scene::Main, "claude-code-main-shell"),
         (case(&[], &MAIN_TOOLS, suggest), Scene::Unknown, "none"),
         (case(&[], &[], talk), Scene::Unknown, "none"),
     ]);

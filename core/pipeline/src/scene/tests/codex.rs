@@ -23,7 +23,7 @@ fn its_headers_decide_and_structure_where_there_are_none() {
     let item = |case: &mut Case| case.asked.purpose = crate::turn::Purpose::Compaction;
     let spaced = r#"{ "thread_source" : "user", "request_kind" : "turn" }"#;
     let prewarm = r#"{"request_kind":"prewarm","thread_source":"user"}"#;
-    let cases = [
+    let cases = vec![
         (case(&[told(TURN)], &TOOLS, "q"), Scene::Main, "codex-main"),
         (case(&[told(spaced)], &[], "q"), Scene::Main, "codex-main"),
         (
@@ -56,10 +56,5 @@ fn its_headers_decide_and_structure_where_there_are_none() {
         (case(&[told(r#"{"request_kind":"other"}"#)], &TOOLS, "q"), Scene::Unknown, "none"),
         (case(&[], &[], "q"), Scene::Unknown, "none"),
     ];
-    for agent in [Some("codex"), None] {
-        let set = SceneSet::for_session(agent, &[], &[]).unwrap();
-        for (case, scene, rule) in &cases {
-            assert_eq!(case.verdict(&set), (*scene, (*rule).to_owned()), "{agent:?} {rule}");
-        }
-    }
+    check_calls("codex", cases);
 }

@@ -11,10 +11,9 @@ const REVIEW: &str = "Review the conversation above and update the skill library
                       You can only call memory and skill management tools. Others are denied.";
 const LIMIT: &str = "You've reached the maximum number of tool-calling iterations allowed.";
 
+#[track_caller]
 fn check(tools: &[&str], messages: &[(Role, &str)], scene: Scene, rule: &str) {
-    let case = Case::new(messages).tools(tools);
-    let set = SceneSet::for_session(Some("hermes"), &[], &[]).unwrap();
-    assert_eq!(case.verdict(&set), (scene, rule.to_owned()));
+    check_calls("hermes", vec![(Case::new(messages).tools(tools), scene, rule)]);
 }
 
 #[test]

@@ -24,10 +24,9 @@ fn talk(said: &[&'static str]) -> Vec<(Role, &'static str)> {
     messages
 }
 
+#[track_caller]
 fn check(tools: &[&str], messages: &[(Role, &str)], scene: Scene, rule: &str) {
-    let case = Case::new(messages).tools(tools);
-    let set = SceneSet::for_session(Some("openclaw"), &[], &[]).unwrap();
-    assert_eq!(case.verdict(&set), (scene, rule.to_owned()));
+    check_calls("openclaw", vec![(Case::new(messages).tools(tools), scene, rule)]);
 }
 
 #[test]
@@ -47,6 +46,10 @@ fn its_texts_and_tools_decide() {
         (&[TASK, beat], Scene::Heartbeat, "openclaw-heartbeat"),
         (&[beat], Scene::Heartbeat, "openclaw-heartbeat"),
         (&[TASK, flush], Scene::Memory, "openclaw-memory-flush"),
+        // A task about these is none of them.
+        (&["[Sun] Where is 'Pre-compaction memory flush.' said?"], Scene::Main, "openclaw-main"),
+        (&["Explain: Follow the heartbeat monitor scratch"], Scene::Main, "openclaw-main"),
+        (&["Translate: Run the following periodic tasks"], Scene::Main, "openclaw-main"),
     ] {
         let messages = talk(said);
         check(&TOOLS, &messages, scene, rule);

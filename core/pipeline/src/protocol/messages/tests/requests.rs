@@ -229,8 +229,11 @@ fn a09_explicit_nulls_are_absent() {
     assert_eq!(read(&with(Value::Object(nulls))), read(&with(json!({}))));
     let text = json!([{"type": "text", "text": "x", "cache_control": null, "citations": null}]);
     assert_eq!(user(text), [said(Role::User, "x")]);
-    assert_eq!(user(json!([{"type": "text", "text": null}])), [said(Role::User, "")]);
-    assert_eq!(user(json!(null)), [said(Role::User, "")]);
+    for nothing in [json!([{"type": "text", "text": null}]), json!(null)] {
+        let empty = json!({"role": "user", "content": nothing});
+        let read = messages(json!([empty, {"role": "user", "content": "x"}]));
+        assert_eq!(read, [said(Role::User, "x")]);
+    }
     let call_of = json!([{"type": "tool_use", "id": "t", "name": "f", "input": null}]);
     assert_eq!(assistant(call_of), [calls("", &[call("t", "f", "{}")])]);
 }
@@ -247,11 +250,21 @@ fn a13_empty_texts_vanish_and_white_space_stays() {
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1",
                 "content": [{"type": "text", "text": " \n"}]}]},
             {"role": "assistant", "content": [{"type": "text", "text": " a \n"}]},
+            {"role": "user", "content": ""},
+            {"role": "user", "content": []},
+            {"role": "user", "content": [{"type": "text", "text": ""}]},
+            {"role": "assistant", "content": ""},
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "", "signature": "s"},
+                {"type": "text", "text": ""},
+            ]},
         ],
     }));
     let want =
         [calls("", &[call("t1", "f", "{}")]), result("t1", " \n"), said(Role::Assistant, " a \n")];
     assert_eq!(read(&body).messages, want);
+    // An answer of ours that was empty.
+    assert_eq!(assistant(json!([])), [said(Role::Assistant, "")]);
 }
 
 #[test]
@@ -304,6 +317,26 @@ fn a16_text_behind_a_call_is_a_message_of_its_own() {
         [first.clone(), thinking]
     );
     assert_eq!(assistant(json!([text("A"), use_of("t1"), text("")])), [first]);
+    let thought = |text: &str| json!({"type": "thinking", "thinking": text});
+    let mused = |r: &str, text: &str| Message {
+        reasoning: Some(r.to_owned()),
+        ..said(Role::Assistant, text)
+    };
+    assert_eq!(
+        assistant(json!([
+            thought("r"),
+            text("A"),
+            thought(""),
+            text("B"),
+            thought("s"),
+            text("C")
+        ])),
+        [mused("r", "AB"), mused("s", "C")]
+    );
+    assert_eq!(
+        assistant(json!([text("A"), thought("r")])),
+        [said(Role::Assistant, "A"), mused("r", "")]
+    );
 }
 
 #[test]
