@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How much of a cut answer arrives: its head and the begin of a stream.
+/// No more of a cut answer arrives: its head and the begin of a stream.
 const CUT_BYTES: usize = 400;
 
 /// What becomes of a call.
@@ -13,7 +13,9 @@ const CUT_BYTES: usize = 400;
 pub enum Fault {
     /// It goes through.
     None,
-    /// The gate gets it; of the answer only the beginning arrives, then the connection breaks.
+    /// The gate gets it; of the answer arrives what the gate sends first, then the connection breaks.
+    /// Only where the engine takes longer than the gate's first sign of life (3 s) does the gate
+    /// know for certain: an answer that it could write at once looks delivered to it.
     Cut,
     /// The gate never gets it: 429, try again in a second.
     Busy,
@@ -24,6 +26,7 @@ pub enum Fault {
 pub struct Faulty {
     /// Its base URL.
     pub url: String,
+    calls: Arc<AtomicUsize>,
 }
 
 impl Faulty {
@@ -33,13 +36,19 @@ impl Faulty {
         let address = listener.local_addr().expect("it has an address");
         let gate = gate.trim_start_matches("http://").to_owned();
         let (faults, calls): (Arc<[Fault]>, _) = (faults.into(), Arc::new(AtomicUsize::new(0)));
+        let counted = calls.clone();
         std::thread::spawn(move || {
             for agent in listener.incoming().flatten() {
                 let (gate, faults, calls) = (gate.clone(), faults.clone(), calls.clone());
                 std::thread::spawn(move || serve(&agent, &gate, &faults, &calls));
             }
         });
-        Self { url: format!("http://{address}") }
+        Self { url: format!("http://{address}"), calls: counted }
+    }
+
+    /// Calls so far (`POST`), those that went wrong included.
+    pub fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
     }
 }
 
@@ -63,10 +72,10 @@ fn serve(agent: &TcpStream, gate: &str, faults: &[Fault], calls: &AtomicUsize) -
         std::io::copy(&mut upstream, &mut agent).ok()?;
         return agent.shutdown(Shutdown::Both).ok();
     }
-    // What is left unread breaks the gate's connection too.
     let mut begin = [0; CUT_BYTES];
-    upstream.read_exact(&mut begin).ok()?;
-    agent.write_all(&begin).ok()?;
+    let length = upstream.read(&mut begin).ok()?;
+    agent.write_all(&begin[..length]).ok()?;
+    upstream.shutdown(Shutdown::Both).ok()?;
     agent.shutdown(Shutdown::Both).ok()
 }
 

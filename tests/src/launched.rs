@@ -68,6 +68,8 @@ pub struct Run {
     pub turns: Vec<Value>,
     /// The session's samples.
     pub samples: Vec<Sample>,
+    /// Calls that the agent made, those that went wrong included; 0 where nothing was to go wrong.
+    pub calls: usize,
     /// How long the agent ran.
     pub took: Duration,
     directory: tempfile::TempDir,
@@ -112,6 +114,7 @@ pub fn run(harness: &dyn Harness, plan: &Plan<'_>) -> Run {
         turns: turns.collect(),
         samples: samples::parse(&gate.samples(&session)),
         ended,
+        calls: front.as_ref().map_or(0, Faulty::calls),
         took,
         directory,
     }

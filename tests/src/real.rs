@@ -50,15 +50,6 @@ pub fn mini() -> Option<PathBuf> {
     required("ROLLGATE_TEST_MINI", "mini-swe-agent-2.4.6/bin/mini")
 }
 
-/// The program of an agent's bundle, such as `codex` of version `0.171.0`, made by `rollgate agents
-/// install` into `agents` of the cache or the directory that `ROLLGATE_TEST_AGENTS` names. `None`:
-/// leave the test out.
-pub fn agent(name: &str, version: &str) -> Option<PathBuf> {
-    let path = prepared("ROLLGATE_TEST_AGENTS", "agents");
-    let path = path.join(format!("{name}@{version}")).join("bin").join(name);
-    (!skipped(&path)).then_some(path)
-}
-
 /// The tiny Qwen3 with the real tokenizer and template. `None`: leave the test out.
 pub fn tiny_model() -> Option<PathBuf> {
     required("ROLLGATE_TEST_MODEL", "tiny-qwen3-1")

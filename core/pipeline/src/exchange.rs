@@ -412,7 +412,7 @@ impl Exchange {
         }
         let mut bytes = BytesMut::new();
         if self.stream.is_none() {
-            bytes.extend_from_slice(&http::events_head(self.keep_alive));
+            bytes.extend_from_slice(&http::events_head(self.keep_alive, &[self.request_id()]));
         }
         bytes.extend_from_slice(&http::chunk(self.dialect.keepalive()));
         self.stream = Some(now.mono_ms);
@@ -441,12 +441,17 @@ impl Exchange {
     /// A fault as bytes, continuing a stream that keepalives have begun.
     fn frame_fault(&self, fault: &Fault) -> Bytes {
         if self.stream.is_none() {
-            return refusal(self.dialect, fault, self.keep_alive);
+            return free::refusal_with(self.dialect, fault, self.keep_alive, &[self.request_id()]);
         }
         let event = self.dialect.error_event(fault, &self.stream_meta());
         let mut bytes = BytesMut::from(&http::chunk(&event)[..]);
         bytes.extend_from_slice(&http::last_chunk());
         bytes.freeze()
+    }
+
+    /// The header by which clients know an answer of a server from one of something in between.
+    fn request_id(&self) -> (&'static str, &str) {
+        (self.dialect.request_id_header(), &self.id)
     }
 
     fn stream_meta(&self) -> StreamMeta {

@@ -145,6 +145,14 @@ impl Dialect {
         }
     }
 
+    /// The header in which its clients look for the id of an answer.
+    pub fn request_id_header(self) -> &'static str {
+        match self {
+            Dialect::Chat | Dialect::Responses => "x-request-id",
+            Dialect::Messages => "request-id",
+        }
+    }
+
     /// A sign of life inside a stream.
     pub fn keepalive(self) -> &'static [u8] {
         match self {

@@ -22,8 +22,23 @@ impl Bundles {
     }
 }
 
-/// Where bundles are kept between runs.
-fn kept() -> PathBuf {
+/// Installs what the cases need; panics with the installer's words when it cannot.
+pub fn install(cases: &[Case]) -> Bundles {
+    let dir = directory();
+    let mut versions = BTreeMap::new();
+    for case in cases.iter().filter(|case| case.bundled) {
+        versions.entry(case.agent).or_insert_with(|| one(case.agent, &dir).0);
+    }
+    Bundles { dir, versions }
+}
+
+/// The program of an agent's bundle, installed if it is missing; panics as [`install`].
+pub fn program(agent: &str) -> PathBuf {
+    one(agent, &directory()).1.join("bin").join(agent)
+}
+
+/// Where bundles are, and stay from one run to the next.
+fn directory() -> PathBuf {
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
     let cache = std::env::var_os("ROLLGATE_CACHE")
         .map_or_else(|| home().join(".cache/rollgate"), PathBuf::from);
@@ -32,34 +47,19 @@ fn kept() -> PathBuf {
     dir
 }
 
-/// The program of one agent, installed if it is missing.
-pub fn program(agent: &str) -> PathBuf {
-    let dir = kept();
-    let version = one(agent, &dir);
-    dir.join(format!("{agent}@{version}")).join("bin").join(agent)
-}
-
-/// Installs what the cases need; panics with the installer's words when it cannot.
-pub fn install(cases: &[Case]) -> Bundles {
-    let dir = kept();
-    let mut versions = BTreeMap::new();
-    for case in cases.iter().filter(|case| case.bundled) {
-        versions.entry(case.agent).or_insert_with(|| one(case.agent, &dir));
-    }
-    Bundles { dir, versions }
-}
-
-fn one(agent: &str, dir: &Path) -> String {
+/// The bundle's version and path.
+fn one(agent: &str, dir: &Path) -> (String, PathBuf) {
     let into = dir.to_str().expect("the cache's path is text");
     let begun = std::time::Instant::now();
     let arguments = ["agents", "install", agent, "--into", into, "--json"];
     let ended = program::run(dir, &arguments);
     assert_eq!(ended.code, Some(0), "{agent} cannot be installed:\n{}", ended.stderr);
     let bundle: Value = serde_json::from_str(&ended.stdout).expect("the installer prints JSON");
+    let path = PathBuf::from(bundle["path"].as_str().expect("a bundle has a path"));
     if bundle["installed_now"] == true {
-        let (path, took) = (&bundle["path"], begun.elapsed().as_secs());
+        let took = begun.elapsed().as_secs();
         let megabytes = bundle["bytes"].as_u64().unwrap_or_default() >> 20;
-        println!("installed {agent} in {took} s: {path}, {megabytes} MB");
+        println!("installed {agent} in {took} s: {}, {megabytes} MB", path.display());
     }
-    bundle["version"].as_str().expect("a bundle has a version").to_owned()
+    (bundle["version"].as_str().expect("a bundle has a version").to_owned(), path)
 }

@@ -6,13 +6,17 @@
 //! `ROLLGATE_REAL_AGENTS=mini-swe-agent,codex` takes only the cases whose `agent/name` begins so;
 //! `ROLLGATE_REAL_AGENTS_KEEP=DIR` keeps what each run leaves behind in `DIR/AGENT/NAME`.
 //!
-//! A case is a [`Case`](case::Case) in a file of its agent; `CASES` lists the files.
+//! A case is a [`Case`](case::Case) in a file of its agent; `CASES` lists the files. What no case can
+//! say is in tests of their own ([`alone`]) with the same bundles, chosen by their names. No more than
+//! [`AT_ONCE`](slots::AT_ONCE) agents run at once in all.
 
+mod alone;
 mod bundles;
 mod case;
 mod judge;
 mod play;
 mod seen;
+mod slots;
 mod table;
 
 mod anthropic_loop;
@@ -35,6 +39,8 @@ use table::Row;
 /// The cases of each agent.
 const CASES: &[fn() -> Vec<Case>] = &[
     anthropic_loop::cases,
+    claude_code::cases,
+    codex::cases,
     hermes::cases,
     mini_swe_agent::cases,
     openclaw::cases,
@@ -42,9 +48,6 @@ const CASES: &[fn() -> Vec<Case>] = &[
     pi::cases,
     qwen_code::cases,
 ];
-
-/// Agents that run at once.
-const AT_ONCE: usize = 2;
 
 /// Whether the real agents are to be left out.
 fn skipped() -> bool {
@@ -72,11 +75,12 @@ fn every_call_of_every_agent_has_its_scene_and_every_token_is_trained_once() {
     let next = AtomicUsize::new(0);
     let rows: Mutex<Vec<(usize, Row)>> = Mutex::default();
     std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
+        for _ in 0..slots::AT_ONCE {
             scope.spawn(|| {
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(case) = cases.get(at) else { return };
+                    let _slot = slots::take();
                     let row = play::play(case, &bundles);
                     rows.lock().expect("no thread panicked with it").push((at, row));
                 }

@@ -46,12 +46,13 @@ fn tools() -> Case {
     }
 }
 
-/// An engine that is busy for a while.
+/// An engine that is busy for a while, and a stream that breaks once the agent has its head.
 fn retries() -> Case {
     Case {
         script: json!({"replies": [
             {"tool_calls": [bash("ls")], "fault": {"status": 429}, "times": 2},
-            {"tool_calls": [write()]},
+            {"tool_calls": [write()], "delay_ms": 3_500, "fault": {"close_after_bytes": 40},
+             "times": 1},
             {"content": "Done."},
         ]}),
         task: task(),

@@ -55,6 +55,24 @@ impl Seen {
         }
         calls
     }
+
+    /// What differs where the links of all samples, sorted, do not lead to these turns.
+    pub fn leads_to(&self, expected: &[(&str, usize)]) -> Vec<String> {
+        let mut found: Vec<(String, usize)> = Vec::new();
+        for link in self.samples.iter().flat_map(|sample| &sample.links) {
+            let kind = serde_json::to_value(link.kind).expect("a kind is JSON");
+            let turn = link.to.turn.map_or(usize::MAX, |turn| turn.0 as usize);
+            found.push((kind.as_str().unwrap_or_default().to_owned(), turn));
+        }
+        found.sort();
+        let same =
+            found.iter().map(|(kind, turn)| (kind.as_str(), *turn)).eq(expected.iter().copied());
+        if same {
+            Vec::new()
+        } else {
+            vec![format!("links lead to {found:?}, not to {expected:?}")]
+        }
+    }
 }
 
 /// The turns of a session's journal, found by the session that its first record names.

@@ -1,20 +1,21 @@
 //! An engine that answers after longer than the agent would wait.
 
 use rollgate_harness::{AgentOutcome, ClaudeCode};
-use rollgate_tests::launched::{Plan, Run, run};
-use rollgate_tests::real;
+use rollgate_tests::launched::{Plan, Run};
 use serde_json::json;
+
+use crate::alone;
 
 /// The engine's delay, longer than the 10 s that the agent waits for the head of an answer.
 const DELAY_MS: u64 = 25_000;
 
 /// Claude Code, told to wait for 10 s and to try once.
 fn claude_code(keepalive_s: u64) -> Option<Run> {
-    let program = real::agent("claude-code", "2.1.332")?;
+    let program = alone::program(&ClaudeCode)?;
     let env = [("API_TIMEOUT_MS", "10000"), ("CLAUDE_CODE_MAX_RETRIES", "0")];
     let script = json!({"replies": [{"content": "Hello.", "delay_ms": DELAY_MS}]});
     let plan = Plan { env: &env, keepalive_s, ..Plan::new(&program, script, 131_072) };
-    Some(run(&ClaudeCode, &plan))
+    Some(alone::run(&ClaudeCode, &plan))
 }
 
 #[test]

@@ -201,13 +201,14 @@ impl Exchange {
 
     /// The answer as bytes, continuing a stream that keepalives have begun.
     pub(super) fn frame_answer(&self, answer: &Answer) -> Bytes {
+        let id = (self.dialect.request_id_header(), answer.meta.id.as_str());
         let ReplyForm::Events { usage } = answer.form else {
             let body = self.dialect.reply(&answer.reply, &answer.meta);
-            return http::reply(200, "application/json", &body, self.keep_alive, &[]);
+            return http::reply(200, "application/json", &body, self.keep_alive, &[id]);
         };
         let mut bytes = BytesMut::new();
         if self.stream.is_none() {
-            bytes.extend_from_slice(&http::events_head(self.keep_alive));
+            bytes.extend_from_slice(&http::events_head(self.keep_alive, &[id]));
         }
         let events = self.dialect.events(&answer.reply, &answer.meta, usage);
         bytes.extend_from_slice(&http::chunk(&events));

@@ -11,8 +11,18 @@ const JSON: &str = "application/json";
 
 /// An error answer in the caller's dialect.
 pub fn refusal(dialect: Dialect, fault: &Fault, keep_alive: bool) -> Bytes {
+    refusal_with(dialect, fault, keep_alive, &[])
+}
+
+/// The same with further headers, name and value.
+pub(super) fn refusal_with(
+    dialect: Dialect,
+    fault: &Fault,
+    keep_alive: bool,
+    extra: &[(&str, &str)],
+) -> Bytes {
     let retry_after = fault.retry_after_s.map(|seconds| seconds.to_string());
-    let mut extra = Vec::new();
+    let mut extra = extra.to_vec();
     if let Some(seconds) = &retry_after {
         extra.push(("retry-after", seconds.as_str()));
     }

@@ -441,7 +441,7 @@ fn what_is_written_is_exact() {
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
          content-length: 2\r\nconnection: close\r\nretry-after: 1  x: y\r\n\r\n{}"
     );
-    let head = text(events_head(true));
+    let head = text(events_head(true, &[]));
     assert!(head.contains("cache-control: no-cache\r\nx-accel-buffering: no\r\n"), "{head}");
     assert!(!head.contains("content-length"), "{head}");
     assert_eq!(text(chunk(&[b'x'; 26])), format!("1a\r\n{}\r\n", "x".repeat(26)));

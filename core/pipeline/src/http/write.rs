@@ -21,14 +21,16 @@ pub fn reply(
     head.finish(body)
 }
 
-/// Head of an event stream (200, chunked). Proxies on the way are asked not to buffer it.
-pub fn events_head(keep_alive: bool) -> Bytes {
+/// Head of an event stream (200, chunked). Proxies on the way are asked not to buffer it. `extra` are
+/// further headers, name and value.
+pub fn events_head(keep_alive: bool, extra: &[(&str, &str)]) -> Bytes {
     let mut head = Head::new("HTTP/1.1 200 OK", 0);
     head.field("content-type", "text/event-stream; charset=utf-8");
     head.field("cache-control", "no-cache");
     head.field("x-accel-buffering", "no");
     head.field("transfer-encoding", "chunked");
     head.connection(keep_alive);
+    head.fields(extra);
     head.finish(b"")
 }
 

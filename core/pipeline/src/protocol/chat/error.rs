@@ -32,9 +32,13 @@ pub(in crate::protocol) fn error(fault: &Fault) -> Vec<u8> {
 }
 
 /// The same as the last event of a stream. No end mark follows: that stands behind whole answers
-/// only, and clients raise an error at the event itself.
+/// only, and clients raise an error at the event itself. The status that could not be sent any more
+/// stands in the message: some agents (pi) find nowhere else whether to try again.
 pub(in crate::protocol) fn error_event(fault: &Fault) -> Vec<u8> {
-    [b"data: ", error(fault).as_slice(), b"\n\n"].concat()
+    let (status, kind) = (fault.kind.status(), kind(fault.kind));
+    let message = format!("{} (HTTP {status}, {kind})", fault.message);
+    let told = Fault { message, ..fault.clone() };
+    [b"data: ", error(&told).as_slice(), b"\n\n"].concat()
 }
 
 /// OpenAI's error types, coarser than our kinds, which are in `code`.
@@ -88,8 +92,8 @@ mod tests {
         let event = error_event(&Fault::new(FaultKind::EngineDown, "gone"));
         assert_eq!(
             String::from_utf8(event).unwrap(),
-            "data: {\"error\":{\"message\":\"gone\",\"type\":\"server_error\",\"param\":null,\
-             \"code\":\"engine_down\"}}\n\n"
+            "data: {\"error\":{\"message\":\"gone (HTTP 502, server_error)\",\"type\":\"server_error\",\
+             \"param\":null,\"code\":\"engine_down\"}}\n\n"
         );
     }
 }
