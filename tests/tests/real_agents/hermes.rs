@@ -34,7 +34,7 @@ fn main_calls(count: usize) -> impl Iterator<Item = (&'static str, &'static str)
 }
 
 /// Reasoning, which it does not send back, two calls at once, and the end. The engine is busy at
-/// first, and an answer of its breaks off: the gate asks again, and Hermes sees nothing of it.
+/// first, and an answer of its breaks off: it is asked again.
 fn tools() -> Case {
     let read = json!({"name": "read_file", "arguments": {"path": "question.txt"}});
     Case {

@@ -238,7 +238,7 @@ fn m14_a_word_to_itself_at_the_end_after_a_failed_call() {
     let row = Row { agent: "openclaw", change, ..Row::default() };
     // Faithful: each later turn once, since the last one's vanishes.
     let [sticky, _] = segments(&row, 1, (TURNS - FROM) as u32);
-    assert_eq!(rules(&sticky), ["openclaw-go-on"]);
+    assert_eq!(rules(&sticky), ["openclaw-go-on", "openclaw-stamp"]);
 }
 
 #[test]
