@@ -27,7 +27,7 @@ fn a18_twenty_five_counts_at_once() {
         let made = create(&gate);
         let mut agents: Vec<Agent> = (0..25).map(|_| Agent::connect(gate.agents_addr())).collect();
         for (at, agent) in agents.iter_mut().enumerate() {
-            agent.send(&count(&made.key, &"x".repeat(at)));
+            agent.send(&count(&made.key, &"x".repeat(at + 1)));
         }
         let counts = agents.iter_mut().map(|agent| {
             let reply = agent.reply();
