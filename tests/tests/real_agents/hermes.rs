@@ -141,8 +141,21 @@ fn a_cut_stream_and_a_busy_gate_are_tried_again() {
     let faults = [Fault::None, Fault::Cut, Fault::None, Fault::Busy];
     let run = run(&Hermes, &Plan { faults: Some(&faults), ..Plan::new(&program, script, 65_536) });
     assert_eq!(run.outcome, AgentOutcome::Done, "{:#?}", run.ended);
-    // The cut answer is given again: nothing is sampled twice.
-    assert_eq!(run.scenes(), ["main", "main", "main"]);
-    assert_eq!(run.samples.len(), 1);
+    // Where the gate saw that the cut answer did not arrive, it gives it again; where the whole of
+    // it had left the gate before the cut, the same prompt is sampled anew, and both are trained.
+    let scenes = run.scenes();
+    assert!(
+        matches!(scenes.len(), 3 | 4) && scenes.iter().all(|scene| scene == "main"),
+        "{scenes:?}"
+    );
+    let parents: Vec<_> = run.turns.iter().map(|turn| turn["parent"].as_u64()).collect();
+    let anew = scenes.len() == 4;
+    let expected: &[_] = match anew {
+        true => &[None, Some(0), Some(0), Some(2)],
+        false => &[None, Some(0), Some(1)],
+    };
+    assert_eq!(parents, expected);
+    assert_eq!(anew, run.turns[1]["flags"]["delivered"] == true, "{:#?}", run.turns[1]);
+    assert_eq!(run.samples.len(), 1 + usize::from(anew));
     run.check_training();
 }
