@@ -2,10 +2,10 @@
 
 use rollgate_harness::{AgentOutcome, Hermes};
 use rollgate_tests::faulty::Fault;
-use rollgate_tests::launched::{Plan, run};
+use rollgate_tests::launched::Plan;
 use serde_json::{Value, json};
 
-use crate::bundles;
+use crate::alone;
 use crate::case::{Case, times};
 
 const AGENT: &str = "hermes";
@@ -128,10 +128,7 @@ fn overflow() -> Case {
 
 #[test]
 fn a_cut_stream_and_a_busy_gate_are_tried_again() {
-    if crate::skipped() {
-        return;
-    }
-    let program = bundles::program(AGENT);
+    let Some(program) = alone::program(&Hermes) else { return };
     let script = json!({"replies": [
         {"reasoning": "One after the other.", "tool_calls": [terminal("echo one")],
          "non_canonical": true},
@@ -139,7 +136,8 @@ fn a_cut_stream_and_a_busy_gate_are_tried_again() {
         {"content": "There are no files.", "non_canonical": true},
     ]});
     let faults = [Fault::None, Fault::Cut, Fault::None, Fault::Busy];
-    let run = run(&Hermes, &Plan { faults: Some(&faults), ..Plan::new(&program, script, 65_536) });
+    let run =
+        alone::run(&Hermes, &Plan { faults: Some(&faults), ..Plan::new(&program, script, 65_536) });
     assert_eq!(run.outcome, AgentOutcome::Done, "{:#?}", run.ended);
     // Where the gate saw that the cut answer did not arrive, it gives it again; where the whole of
     // it had left the gate before the cut, the same prompt is sampled anew, and both are trained.

@@ -2,10 +2,10 @@
 
 use rollgate_harness::{AgentOutcome, OpenClaw};
 use rollgate_tests::faulty::Fault;
-use rollgate_tests::launched::{Plan, run};
+use rollgate_tests::launched::Plan;
 use serde_json::{Value, json};
 
-use crate::bundles;
+use crate::alone;
 use crate::case::{Case, times};
 
 const AGENT: &str = "openclaw";
@@ -70,10 +70,7 @@ fn compaction() -> Case {
 /// In Chat, whose requests end with its note: shown, and not part of the history.
 #[test]
 fn in_chat_a_cut_stream_and_a_busy_gate_are_tried_again() {
-    if crate::skipped() {
-        return;
-    }
-    let program = bundles::program(AGENT);
+    let Some(program) = alone::program(&OpenClaw) else { return };
     let script = json!({"replies": [
         {"reasoning": "One after the other.", "tool_calls": [exec("echo one")],
          "non_canonical": true},
@@ -86,7 +83,7 @@ fn in_chat_a_cut_stream_and_a_busy_gate_are_tried_again() {
         args: &["api=openai-completions"],
         ..Plan::new(&program, script, 65_536)
     };
-    let run = run(&OpenClaw, &plan);
+    let run = alone::run(&OpenClaw, &plan);
     assert_eq!(run.outcome, AgentOutcome::Done, "{:#?}", run.ended);
     // After the cut it does not ask again but goes on, with a word to itself at the end of each
     // request: another prompt, so another answer. What was cut stands alone.
@@ -102,10 +99,7 @@ fn in_chat_a_cut_stream_and_a_busy_gate_are_tried_again() {
 /// `tool_call`.
 #[test]
 fn with_its_gateway_tools_thinking_and_a_subagent() {
-    if crate::skipped() {
-        return;
-    }
-    let program = bundles::program(AGENT);
+    let Some(program) = alone::program(&OpenClaw) else { return };
     let read = json!({"name": "read", "arguments": {"path": "question.txt"}});
     let task = "Count all folders that are in here, hidden ones too, and report their number.";
     let spawn = json!({"name": "tool_call",
@@ -127,7 +121,8 @@ fn with_its_gateway_tools_thinking_and_a_subagent() {
         {"content": "The answer is 42.", "non_canonical": true},
     ]});
     let gateway = format!("gateway={PORT}");
-    let run = run(&OpenClaw, &Plan { args: &[&gateway], ..Plan::new(&program, script, 65_536) });
+    let run =
+        alone::run(&OpenClaw, &Plan { args: &[&gateway], ..Plan::new(&program, script, 65_536) });
     assert_eq!(run.outcome, AgentOutcome::Done, "{:#?}", run.ended);
     let mut rules: Vec<_> = run.turns.iter().filter_map(|turn| turn["rule"].as_str()).collect();
     rules.sort_unstable();
