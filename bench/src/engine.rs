@@ -7,11 +7,11 @@
 
 mod answer;
 mod choose;
-mod compose;
-mod driver;
+pub(crate) mod compose;
+pub(crate) mod driver;
 mod ledger;
 mod prefix;
-mod score;
+pub(crate) mod score;
 mod script;
 mod serve;
 mod sglang;

@@ -1,3 +1,5 @@
 //! Scripted engine, simulated agents, load.
 
 pub mod engine;
+pub mod load;
+pub mod report;

@@ -13,7 +13,7 @@ use super::script::{ScriptedCall, ScriptedReply};
 
 /// What the prompt says about reasoning after its last turn was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Thinking {
+pub(crate) enum Thinking {
     /// Nothing: the model opens it, or does not reason.
     Unsaid,
     /// It is open.
@@ -24,10 +24,10 @@ pub(super) enum Thinking {
 
 impl Thinking {
     /// Every case.
-    pub(super) const ALL: [Thinking; 3] = [Thinking::Unsaid, Thinking::Open, Thinking::Over];
+    pub(crate) const ALL: [Thinking; 3] = [Thinking::Unsaid, Thinking::Open, Thinking::Over];
 
     /// Reads the prompt's tail. `opening` are the ids that open an assistant turn.
-    pub(super) fn of(model: &Model, prompt: &[TokenId], opening: &[TokenId]) -> Thinking {
+    pub(crate) fn of(model: &Model, prompt: &[TokenId], opening: &[TokenId]) -> Thinking {
         let start = prompt
             .windows(opening.len().max(1))
             .rposition(|window| window == opening)
@@ -42,22 +42,22 @@ impl Thinking {
 }
 
 /// A reply as ids.
-pub(super) struct Composed {
+pub(crate) struct Composed {
     /// The ids that the tokenizer makes of the text.
-    pub(super) ids: Vec<TokenId>,
+    pub(crate) ids: Vec<TokenId>,
     /// Where there is a token that can be said in two pieces.
-    pub(super) places: Vec<usize>,
+    pub(crate) places: Vec<usize>,
 }
 
 /// Composes replies for one model.
-pub(super) struct Composer {
+pub(crate) struct Composer {
     /// Ids of plain tokens by their bytes.
     plain: HashMap<Box<[u8]>, TokenId>,
 }
 
 impl Composer {
     /// Reads the model's vocabulary.
-    pub(super) fn new(model: &Model) -> Self {
+    pub(crate) fn new(model: &Model) -> Self {
         let tokenizer = &model.tokenizer;
         let plain = (0..tokenizer.size()).filter_map(|id| {
             let bytes = tokenizer.bytes_of(id)?;
@@ -93,7 +93,7 @@ impl Composer {
     }
 
     /// The reply with the places where it can be said otherwise.
-    pub(super) fn composed(
+    pub(crate) fn composed(
         &self,
         model: &Model,
         reply: &ScriptedReply,
@@ -105,7 +105,7 @@ impl Composer {
     }
 
     /// Says up to `splits` tokens in two pieces of the same bytes, chosen by `draw`.
-    pub(super) fn split(
+    pub(crate) fn split(
         &self,
         model: &Model,
         composed: &Composed,

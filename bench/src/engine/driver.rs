@@ -6,7 +6,7 @@ use std::io;
 use monoio::{IoUringDriver, LegacyDriver, RuntimeBuilder};
 
 /// Runs `work` on this thread.
-pub(super) fn run<T>(work: impl Future<Output = T>) -> io::Result<T> {
+pub(crate) fn run<T>(work: impl Future<Output = T>) -> io::Result<T> {
     let mut flags = io_uring::IoUring::builder();
     flags.setup_coop_taskrun().setup_single_issuer().setup_defer_taskrun();
     let ring = RuntimeBuilder::<IoUringDriver>::new().uring_builder(flags).enable_timer().build();

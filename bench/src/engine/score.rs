@@ -43,7 +43,7 @@ impl Context {
 }
 
 /// Spreads a number over all 64 bits (the finalizer of splitmix64).
-pub(super) fn spread(number: u64) -> u64 {
+pub(crate) fn spread(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

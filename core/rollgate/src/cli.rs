@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::exit::{Exit, Stop};
-use crate::{agent, agents, config, engine, inspect, model_check, run, serve, verify};
+use crate::{agent, agents, bench, config, engine, inspect, model_check, run, serve, verify};
 
 /// A gateway and rollout runtime for agentic reinforcement learning.
 ///
@@ -24,6 +24,7 @@ use crate::{agent, agents, config, engine, inspect, model_check, run, serve, ver
   rollgate model check ./Qwen3-8B           what its chat template does to history
   rollgate agents install mini-swe-agent    an agent from its registry, to be used offline
   rollgate serve -c node.toml               gateway and control port of one node
+  rollgate bench --shape coding             what a turn costs on this machine
   rollgate run tasks.jsonl --agent mini-swe-agent --engine http://127.0.0.1:8000 --model ./Qwen3-8B
 
 Exit codes: 0 all well; 1 some attempts failed for reasons outside the agent, or a check found
@@ -39,6 +40,7 @@ enum Command {
     Run(Box<run::RunArgs>),
     Serve(serve::ServeArgs),
     Engine(engine::EngineArgs),
+    Bench(Box<bench::BenchArgs>),
     Verify(verify::VerifyArgs),
     Inspect(inspect::InspectArgs),
     /// Agents as bundles, to be used offline.
@@ -80,6 +82,7 @@ pub(crate) fn run() -> anyhow::Result<Exit> {
         Command::Run(args) => run::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Engine(args) => engine::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Agents(command) => agents::run(&command),
