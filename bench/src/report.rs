@@ -1,13 +1,19 @@
 //! What a bench found: numbers, and their forms for people and programs.
 
+mod html;
+mod plot;
 mod table;
 
 use serde::Serialize;
 
+pub use html::page;
 pub use table::table;
 
 /// Version of the JSON form.
 pub const FORMAT: u32 = 1;
+
+/// The name of our gateway in reports.
+pub const OURS: &str = "rollgate";
 
 /// A whole bench.
 #[derive(Clone, Debug, Serialize)]
@@ -161,6 +167,18 @@ pub struct Spread {
     pub most: f64,
 }
 
+impl Report {
+    /// CPU time a turn of a peer, as a multiple of ours under the same load.
+    pub fn ratio(&self, peer: &Cell) -> Option<f64> {
+        let same = |ours: &&Cell| {
+            let load = |cell: &Cell| (cell.shape.clone(), cell.sessions, cell.stream);
+            ours.is_ours() && load(ours) == load(peer)
+        };
+        let ours = self.cells.iter().filter(|_| !peer.is_ours()).find(same)?;
+        Some(peer.over_runs(|run| run.cpu_us).median / ours.over_runs(|run| run.cpu_us).median)
+    }
+}
+
 impl Cell {
     /// Median and spread of a number over the repeats.
     pub fn over_runs(&self, number: impl Fn(&Run) -> f64) -> Spread {
@@ -174,6 +192,11 @@ impl Cell {
             at(middle)
         };
         Spread { median, least: at(0), most: at(all.len().saturating_sub(1)) }
+    }
+
+    /// Whether it is one of our gateway.
+    pub fn is_ours(&self) -> bool {
+        self.gateway == OURS
     }
 
     /// Whether the median is over the bound.

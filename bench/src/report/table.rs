@@ -40,7 +40,7 @@ fn head(report: &Report, out: &mut String) -> std::fmt::Result {
 fn rows(report: &Report, out: &mut String) -> std::fmt::Result {
     writeln!(
         out,
-        "{:<18} {:<7} {:<14} {:>8} {:>9} {:>15} {:>7} {:>7} {:>6} {:>9} {:>5}  {:>29} {:>9} {:>9} {:>8}",
+        "{:<18} {:<7} {:<14} {:>8} {:>9} {:>15} {:>7} {:>7} {:>6} {:>6} {:>9} {:>5}  {:>29} {:>9} {:>9} {:>8}",
         "gateway",
         "shape",
         "dialect",
@@ -50,6 +50,7 @@ fn rows(report: &Report, out: &mut String) -> std::fmt::Result {
         "user",
         "system",
         "limit",
+        "x ours",
         "turns/s",
         "busy",
         "ms p50 / p90 / p99 / p99.9",
@@ -58,7 +59,7 @@ fn rows(report: &Report, out: &mut String) -> std::fmt::Result {
         "KB/sess"
     )?;
     for cell in &report.cells {
-        row(cell, out)?;
+        row(report, cell, out)?;
     }
     writeln!(out)?;
     for cell in &report.cells {
@@ -84,7 +85,7 @@ fn rows(report: &Report, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-fn row(cell: &Cell, out: &mut String) -> std::fmt::Result {
+fn row(report: &Report, cell: &Cell, out: &mut String) -> std::fmt::Result {
     let run = |number: fn(&Run) -> f64| cell.over_runs(number).median;
     let Spread { median, least, most } = cell.over_runs(|run| run.cpu_us);
     let ms = |number: fn(&Run) -> f64| run(number) / 1e3;
@@ -100,9 +101,10 @@ fn row(cell: &Cell, out: &mut String) -> std::fmt::Result {
         |direct| format!("{:.3}", ms(|run| run.latency.p50_us) - direct.p50_us / 1e3),
     );
     let limit = cell.limit_us.map_or_else(|| "-".to_owned(), |limit| format!("{limit:.0}"));
+    let ratio = report.ratio(cell).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
     writeln!(
         out,
-        "{:<18} {:<7} {:<14} {:>8} {:>9.1} {:>15} {:>7.1} {:>7.1} {:>6} {:>9.0} {:>5.2}  {:>29} {:>9} {:>9.1} {:>8.1}{}",
+        "{:<18} {:<7} {:<14} {:>8} {:>9.1} {:>15} {:>7.1} {:>7.1} {:>6} {:>6} {:>9.0} {:>5.2}  {:>29} {:>9} {:>9.1} {:>8.1}{}",
         cell.gateway,
         cell.shape,
         format!("{}{}", cell.dialect, if cell.stream { " SSE" } else { "" }),
@@ -112,6 +114,7 @@ fn row(cell: &Cell, out: &mut String) -> std::fmt::Result {
         run(|run| run.user_us),
         run(|run| run.system_us),
         limit,
+        ratio,
         run(|run| run.turns_per_s),
         run(|run| run.busy),
         latency,

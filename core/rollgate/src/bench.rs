@@ -4,28 +4,23 @@ mod cell;
 mod checks;
 mod gateway;
 mod machine;
+mod peers;
+mod round;
+mod setting;
 mod usage;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use rollgate_bench::load::{Dialect, Load, LoadConfig, Shape};
-use rollgate_bench::report::{Cell, FORMAT, Header, Report, table};
-use rollgate_pipeline::render::Model;
+use rollgate_bench::load::{Dialect, Shape};
+use rollgate_bench::report::{Cell, FORMAT, Report, page, table};
 
 use crate::exit::{Exit, Stop};
-use cell::{Extent, Kind, Subject};
-use gateway::{Gateway, Wanted};
-use machine::Cores;
-
-/// Longest prompt plus answer that engine and gateway are told of: room for the longest shape.
-const MAX_CONTEXT: u32 = 1_000_000;
-/// Seconds of asking the engine directly.
-const DIRECT_S: f64 = 1.0;
+use cell::Kind;
+use peers::Peer;
+use setting::Setting;
 
 /// Measures what a turn costs: CPU time, latency, memory; every answer is checked.
 ///
@@ -35,6 +30,8 @@ const DIRECT_S: f64 = 1.0;
   rollgate bench --shape coding --sessions 64 --seconds 3 --repeats 1
   rollgate bench --shape all --sessions 64,1024 --limits
   rollgate bench --dialect messages --stream --shape moved
+  rollgate bench --shape small,coding,long --peer haproxy --peer sglang-router --html bench.html
+  rollgate bench --peer 'mine=my-gateway --listen {port} --upstream http://{engine}'
 
 Exit codes: 0 well; 1 a wrong answer, or over a limit with --limits; 2 wrong use; 3 the machine does
 not allow it. docs/benchmarks.md says what is measured and how.")]
@@ -79,6 +76,14 @@ pub struct BenchArgs {
     /// Sessions of every phase whose samples are compared with what was sampled.
     #[arg(long, default_value_t = 8)]
     check: usize,
+    /// Another gateway to measure in turns with ours: haproxy, nginx, sglang-router (cache_aware),
+    /// sglang-router-rr, vllm-router, vllm-router-rr, or NAME=COMMAND with {port} (where it listens),
+    /// {engine} (host and port that it asks) and {config} (a directory of its own). May be repeated.
+    #[arg(long, value_name = "NAME[=COMMAND]", value_parser = Peer::parse)]
+    peer: Vec<Peer>,
+    /// Measure the peers only.
+    #[arg(long, requires = "peer")]
+    only_peers: bool,
     /// Do not ask the engine directly: no added latency is shown.
     #[arg(long)]
     no_direct: bool,
@@ -88,6 +93,9 @@ pub struct BenchArgs {
     /// Write the report as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write the report as one HTML page with plots.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// Values of `--dialect`.
@@ -101,37 +109,34 @@ enum DialectName {
     Messages,
 }
 
-/// What is set up once.
-struct Setting {
-    directory: tempfile::TempDir,
-    model: Arc<Model>,
-    model_dir: PathBuf,
-    cores: Cores,
-    load: Load,
-}
-
 /// Runs all cells and reports.
 pub fn run(args: &BenchArgs) -> anyhow::Result<Exit> {
     crate::logging::start("warn", crate::config::LogFormat::Text)?;
     let kinds = kinds(args)?;
-    let started_at_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;
-    let setting = setting(args)?;
-    let bar = progress(kinds.len() as u64 * u64::from(args.repeats));
-    let mut header = header(args, &setting, started_at_ms);
+    args.peer.iter().try_for_each(Peer::check)?;
+    let setting = Setting::new(args)?;
+    let bar = progress(round::steps(args, &kinds));
+    let mut header = setting.header(args);
     let mut cells = Vec::new();
-    for kind in kinds {
-        cells.push(run_cell(args, &setting, kind, &mut header, &bar)?);
+    for kind in &kinds {
+        cells.extend(round::cells(args, &setting, *kind, &kinds, &mut header, &bar)?);
     }
     bar.finish_and_clear();
     let report = Report { format: FORMAT, header, cells };
     print!("{}", table(&report));
     if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&report)?;
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        write(path, &serde_json::to_string_pretty(&report)?)?;
     }
-    let wrong = report.cells.iter().any(Cell::is_wrong);
+    if let Some(path) = &args.html {
+        write(path, &page(&report))?;
+    }
+    let wrong = report.cells.iter().any(|cell| cell.is_ours() && cell.is_wrong());
     let over = args.limits && report.cells.iter().any(Cell::is_over_limit);
     Ok(if wrong || over { Exit::Failed } else { Exit::Well })
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn kinds(args: &BenchArgs) -> Result<Vec<Kind>, Stop> {
@@ -179,136 +184,10 @@ impl DialectName {
     }
 }
 
-fn setting(args: &BenchArgs) -> anyhow::Result<Setting> {
-    let directory = tempfile::tempdir().map_err(Stop::environment)?;
-    let model_dir = match args.model.clone().or_else(cached_model) {
-        Some(dir) => dir.canonicalize().unwrap_or(dir),
-        None => {
-            let dir = directory.path().join(crate::demo::MODEL_NAME);
-            crate::demo::write(&dir).map_err(Stop::environment)?;
-            dir
-        }
-    };
-    let name = crate::model_dir::name_of(&model_dir);
-    let model = crate::model_dir::load(&model_dir, &name, Some(MAX_CONTEXT), false)
-        .map_err(Stop::wrong_use)?;
-    let cores = Cores::share(args.shards).map_err(Stop::environment)?;
-    machine::pin(&[cores.load]).map_err(Stop::environment)?;
-    let config =
-        LoadConfig { model: Arc::clone(&model), max_context: MAX_CONTEXT, seed: args.seed };
-    let load = Load::start(config).map_err(Stop::environment)?;
-    Ok(Setting { directory, model, model_dir, cores, load })
-}
-
-/// The Qwen3 tokenizer that the tests with real engines use, where it is.
-fn cached_model() -> Option<PathBuf> {
-    let cache = std::env::var_os("ROLLGATE_CACHE")
-        .map(PathBuf::from)
-        .or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache/rollgate")))?;
-    let dir = cache.join("tiny-qwen3-1");
-    dir.join("tokenizer.json").is_file().then_some(dir)
-}
-
-fn header(args: &BenchArgs, setting: &Setting, started_at_ms: u64) -> Header {
-    let build = if cfg!(debug_assertions) { "debug" } else { "release" };
-    let mut warnings: Vec<String> = setting.cores.warning().into_iter().collect();
-    if build == "debug" {
-        warnings.push("a debug build: figures mean nothing".to_owned());
-    }
-    let size = setting.model.tokenizer.size();
-    if size < 30_000 {
-        warnings.push(format!("a toy vocabulary of {size} tokens: give --model a real one"));
-    }
-    Header {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        commit: option_env!("ROLLGATE_COMMIT").map(str::to_owned).or_else(commit),
-        build,
-        started_at_ms,
-        processor: machine::processor(),
-        cores: setting.cores.all.len(),
-        kernel: machine::kernel(),
-        gateway_cores: setting.cores.gateway.clone(),
-        load_core: setting.cores.load,
-        driver: String::new(),
-        shards: args.shards,
-        model: format!("{} ({size} tokens)", setting.model.name),
-        seed: args.seed,
-        warnings,
-    }
-}
-
-/// The commit of the working directory, where it is one of this project.
-fn commit() -> Option<String> {
-    let git = |arguments: &[&str]| {
-        let output = std::process::Command::new("git").args(arguments).output().ok()?;
-        let text = String::from_utf8(output.stdout).ok()?;
-        output.status.success().then(|| text.trim().to_owned())
-    };
-    git(&["ls-files", "--error-unmatch", "core/rollgate/Cargo.toml"])?;
-    let dirty = if git(&["status", "--porcelain"])?.is_empty() { "" } else { "+changes" };
-    Some(format!("{}{dirty}", git(&["rev-parse", "--short", "HEAD"])?))
-}
-
 fn progress(steps: u64) -> ProgressBar {
     let bar = ProgressBar::new(steps);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} ({elapsed})") {
         bar.set_style(style);
     }
     bar
-}
-
-fn run_cell(
-    args: &BenchArgs,
-    setting: &Setting,
-    kind: Kind,
-    header: &mut Header,
-    bar: &ProgressBar,
-) -> anyhow::Result<Cell> {
-    let extent = Extent {
-        seconds: args.seconds,
-        turns: args.turns,
-        think: Duration::from_millis(args.think_ms),
-        checked: args.check,
-    };
-    let mut runs = Vec::new();
-    for _ in 0..args.repeats {
-        bar.set_message(format!("{} {} x {}", kind.shape, kind.dialect.name(), kind.sessions));
-        let directory = tempfile::tempdir_in(setting.directory.path())?;
-        let gateway = Gateway::start(&Wanted {
-            directory: directory.path(),
-            model: &setting.model_dir,
-            name: &setting.model.name,
-            max_context: MAX_CONTEXT,
-            engine: setting.load.engine(),
-            shards: args.shards,
-            driver: &args.driver,
-            cores: &setting.cores.gateway,
-            own_core: setting.cores.load,
-        })?;
-        header.driver.clone_from(&gateway.driver);
-        let mut run = cell::measure(&setting.load, Subject::Rollgate(&gateway), kind, extent)?;
-        let log = gateway.log();
-        if run.errors + run.wrong > 0 && !log.is_empty() {
-            run.words.push(format!("the gateway logged: {log}"));
-        }
-        runs.push(run);
-        bar.inc(1);
-    }
-    let direct = match args.no_direct {
-        true => None,
-        false => {
-            let extent = Extent { seconds: DIRECT_S.min(args.seconds), ..extent };
-            Some(cell::measure(&setting.load, Subject::Direct, kind, extent)?.latency)
-        }
-    };
-    Ok(Cell {
-        gateway: "rollgate".to_owned(),
-        shape: kind.shape.name().to_owned(),
-        dialect: kind.dialect.name().to_owned(),
-        stream: kind.stream,
-        sessions: kind.sessions,
-        runs,
-        direct,
-        limit_us: kind.shape.limit_us(kind.sessions),
-    })
 }
