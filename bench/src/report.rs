@@ -186,7 +186,7 @@ impl Cell {
         all.sort_by(f64::total_cmp);
         let at = |n: usize| all.get(n).copied().unwrap_or_default();
         let middle = all.len() / 2;
-        let median = if all.len() % 2 == 0 && middle > 0 {
+        let median = if all.len().is_multiple_of(2) && middle > 0 {
             (at(middle - 1) + at(middle)) / 2.0
         } else {
             at(middle)
