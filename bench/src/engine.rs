@@ -22,7 +22,7 @@ mod unfinished;
 mod vllm;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;

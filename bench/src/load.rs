@@ -8,6 +8,8 @@ mod intake;
 mod lane;
 mod shape;
 mod stock;
+#[cfg(test)]
+mod tests;
 mod tools;
 mod words;
 

@@ -26,7 +26,7 @@ use super::{EngineConfig, EngineHandle, Shape, driver, listen, parse_script, ser
 const KINDS: [EngineKind; 3] = [EngineKind::Vllm, EngineKind::VllmCompletions, EngineKind::Sglang];
 
 /// The demo model, loaded once.
-fn model() -> Arc<Model> {
+pub(crate) fn model() -> Arc<Model> {
     static MODEL: OnceLock<Arc<Model>> = OnceLock::new();
     let load = || {
         let files = ModelFiles {

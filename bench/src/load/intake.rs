@@ -68,7 +68,8 @@ impl Intake {
         if whole > self.buffer.capacity() {
             let pooled = large.borrow_mut().pop();
             let mut roomy = pooled.unwrap_or_else(|| Vec::with_capacity(LARGE_BYTES));
-            roomy.reserve(whole);
+            // More than it needs, so that the last read does not grow it.
+            roomy.reserve(whole + SMALL_BYTES);
             roomy.extend_from_slice(&self.buffer);
             self.buffer = roomy;
         }

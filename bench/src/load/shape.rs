@@ -51,6 +51,8 @@ pub struct Limit {
 
 /// Sessions up to which the first bound counts.
 const FEW: usize = 64;
+/// Most sessions of a phase, but for one a connection.
+const SESSIONS_AT_ONCE: u32 = 2_048;
 
 impl Shape {
     /// Every shape, in the order of reports.
@@ -116,6 +118,13 @@ impl Shape {
                 ..coding
             },
         }
+    }
+
+    /// Sessions that each of so many connections goes through in one go: no more than are well kept
+    /// in memory and on disk at once.
+    pub fn sessions_each(self, connections: usize) -> u32 {
+        let most = SESSIONS_AT_ONCE / connections.max(1) as u32;
+        self.sizes().sessions.min(most.max(1))
     }
 
     /// Whether a conversation's first request counts: there is nothing to warm up.

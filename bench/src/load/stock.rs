@@ -16,6 +16,8 @@ use crate::engine::{ScriptedCall, ScriptedReply};
 const PIECES: usize = 4096;
 /// Ways to end an answer: a sentence and a tool call.
 const TAILS: usize = 1024;
+/// Pieces that are too long for what is left of an answer, before it is left as it is.
+const MISSES: u32 = 6;
 /// Tokens of one event of a stream.
 const EVENT_TOKENS: usize = 3;
 
@@ -86,15 +88,18 @@ impl Stock {
         let tail = rng.below(self.tails.len());
         let mut picked = Picked { tail: tail as u16, ..Picked::default() };
         picked.tokens = self.tails[tail].piece.ids.len();
-        loop {
+        let mut misses = 0;
+        while misses < MISSES {
             let piece = rng.below(self.pieces.len());
             let more = self.pieces[piece].ids.len();
             if picked.tokens + more > tokens + 8 {
-                return picked;
+                misses += 1;
+                continue;
             }
             picked.tokens += more;
             picked.pieces.push(piece as u16);
         }
+        picked
     }
 
     /// The pieces of an answer in their order, the tail last.

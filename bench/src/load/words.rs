@@ -33,7 +33,8 @@ impl Rng {
     }
 }
 
-/// What the lines are. `@` is a word, `^` one with a capital, `#` a number, `%` eight hex digits, `~` four to nine words.
+/// What the lines are. `@` is a word, `^` one with a capital, `#` a number, `%` eight hex digits,
+/// `~` four to nine words.
 const LINES: [&str; 16] = [
     "        let @ = self.@.@(@, #)?;",
     "    pub fn @(&mut self, @: &str) -> Result<^, ^Error> {",

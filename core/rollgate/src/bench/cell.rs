@@ -169,7 +169,7 @@ impl Measuring<'_> {
     }
 
     fn open(&self) -> anyhow::Result<Vec<Vec<Session>>> {
-        let each = self.kind.shape.sizes().sessions;
+        let each = self.kind.shape.sessions_each(self.kind.sessions);
         let open = || match self.subject {
             Subject::Rollgate(gateway) => gateway.open(),
             _ => Ok(Session { id: String::new(), key: "bench".to_owned() }),
