@@ -13,7 +13,10 @@ fn bench(directory: &Path, more: &[&str]) -> (program::Ended, Value) {
     let model = program::demo_model();
     let json = directory.join("bench.json");
     let mut arguments = vec!["bench", "--model", model.to_str().unwrap()];
-    arguments.extend(["--json", json.to_str().unwrap(), "--repeats", "1", "--seconds", "1"]);
+    arguments.extend(["--json", json.to_str().unwrap(), "--repeats", "1"]);
+    if !more.contains(&"--seconds") {
+        arguments.extend(["--seconds", "1"]);
+    }
     arguments.extend(more);
     let ended = program::run(directory, &arguments);
     let report = std::fs::read_to_string(json).unwrap_or_else(|_| "null".to_owned());

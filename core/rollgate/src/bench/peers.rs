@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use super::machine;
 use crate::exit::Stop;
 
-/// How long a peer may take to answer `GET /v1/models` or a call of its engine's.
+/// How long a peer may take until it answers `GET /v1/models`.
 const START: Duration = Duration::from_secs(90);
 /// How long it may take to end when it is told to.
 const END: Duration = Duration::from_secs(5);
@@ -216,7 +216,7 @@ impl Running {
         let url = format!("http://{}/v1/models", self.address);
         loop {
             let listens = TcpStream::connect_timeout(&self.address, Duration::from_secs(1)).is_ok();
-            if listens && client.get(&url).call().is_ok_and(|reply| reply.status() == 200) {
+            if listens && knows_its_engine(&client, &url) {
                 return Ok(());
             }
             let ended = self.child.try_wait().ok().flatten();
@@ -229,6 +229,13 @@ impl Running {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+/// Routers list no model until they have found their engine.
+fn knows_its_engine(client: &ureq::Agent, url: &str) -> bool {
+    let Ok(mut reply) = client.get(url).call() else { return false };
+    let text = reply.body_mut().read_to_string().unwrap_or_default();
+    reply.status() == 200 && !text.replace(' ', "").contains("\"data\":[]")
 }
 
 impl Drop for Running {
