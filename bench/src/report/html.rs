@@ -92,8 +92,13 @@ fn loads(report: &Report) -> Vec<Vec<&Cell>> {
     all
 }
 
-fn colour(report_order: usize, cell: &Cell) -> &'static str {
-    if cell.is_ours() { OURS } else { PEERS[report_order % PEERS.len()] }
+/// A colour each, the same all over the page.
+fn colour(name: &str) -> &'static str {
+    if name == super::OURS {
+        return OURS;
+    }
+    let sum: usize = name.bytes().map(usize::from).sum();
+    PEERS[sum % PEERS.len()]
 }
 
 fn name(cell: &Cell) -> String {
@@ -121,7 +126,7 @@ fn bars(report: &Report, out: &mut String) -> std::fmt::Result {
         let y = ROW * n as f64 + 6.0;
         let spread = cell.over_runs(|run| run.cpu_us);
         let user = cell.over_runs(|run| run.user_us).median.min(spread.median);
-        let fill = colour(n, cell);
+        let fill = colour(&cell.gateway);
         let (middle, text) = (y + 9.0, y + 13.0);
         let wide = (x(spread.median) - LEFT).max(0.0);
         write!(
@@ -147,7 +152,7 @@ fn bars(report: &Report, out: &mut String) -> std::fmt::Result {
             )?;
         }
         let ratio =
-            report.ratio(cell).map_or_else(String::new, |ratio| format!(" ({ratio:.1} x ours)"));
+            report.ratio(cell).map_or_else(String::new, |ratio| format!(" ({ratio:.2} x ours)"));
         let at = x(spread.most.max(cell.limit_us.unwrap_or_default())) + 6.0;
         write!(out, "<text x=\"{at:.1}\" y=\"{text}\">{:.0}{ratio}</text>", spread.median)?;
     }
@@ -215,9 +220,10 @@ fn details(cells: &[&Cell], out: &mut String) -> std::fmt::Result {
         cells.iter().flat_map(|cell| &cell.runs).map(|run| run.checked_sessions).sum::<usize>(),
     )?;
     let (mut latency, mut memory) = (Vec::new(), Vec::new());
-    for (n, cell) in cells.iter().enumerate() {
+    for cell in cells {
         let Some(run) = cell.runs.first() else { continue };
-        let line = |points| Line { name: cell.gateway.clone(), colour: colour(n, cell), points };
+        let line =
+            |points| Line { name: cell.gateway.clone(), colour: colour(&cell.gateway), points };
         latency.push(line(by_nines(&run.latency.curve)));
         let memory_mib =
             run.rss_over_time.iter().map(|(at, bytes)| (*at, *bytes as f64 / 1048576.0));

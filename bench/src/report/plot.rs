@@ -18,7 +18,7 @@ pub(super) struct Axis {
 const WIDE: f64 = 520.0;
 const HIGH: f64 = 300.0;
 const LEFT: f64 = 58.0;
-const RIGHT: f64 = 12.0;
+const RIGHT: f64 = 26.0;
 const TOP: f64 = 28.0;
 const BOTTOM: f64 = 44.0;
 

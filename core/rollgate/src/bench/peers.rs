@@ -18,6 +18,9 @@ const START: Duration = Duration::from_secs(90);
 /// How long it may take to end when it is told to.
 const END: Duration = Duration::from_secs(5);
 
+/// Name and text of a file of settings.
+type Settings = Option<(&'static str, &'static str)>;
+
 /// A gateway to be measured beside ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
@@ -26,7 +29,7 @@ pub struct Peer {
     /// Shell command; `{port}`, `{engine}` and `{config}` are filled in.
     pub command: String,
     /// A file to write into `{config}` before.
-    file: Option<(&'static str, &'static str)>,
+    file: Settings,
 }
 
 const HAPROXY: &str = "global
@@ -78,7 +81,7 @@ http {
 ";
 
 /// Those that are known by name: name, command, file.
-const KNOWN: [(&str, &str, Option<(&str, &str)>); 6] = [
+const KNOWN: [(&str, &str, Settings); 6] = [
     ("haproxy", "haproxy -db -f {config}/haproxy.cfg", Some(("haproxy.cfg", HAPROXY))),
     (
         "nginx",
