@@ -16,6 +16,7 @@ mod journal;
 mod listener;
 mod plane;
 mod pool;
+mod rt;
 mod sessions;
 mod shard;
 mod stats;

@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::rt::net::TcpStream;
 use bytes::{Bytes, BytesMut};
-use monoio::net::TcpStream;
 use rollgate_pipeline::engine::EngineRequest;
 use rollgate_pipeline::fault::{Fault, FaultKind};
 use rollgate_pipeline::http::{self, BodyState, ReplyReader};
@@ -110,7 +110,7 @@ impl Pool {
                 return Err(self.down(engine, attempt + 1, &reason));
             }
             self.counters().engine_retries.add(1);
-            monoio::time::sleep(ENGINE_BACKOFF[attempt.min(ENGINE_BACKOFF.len() - 1)]).await;
+            crate::rt::time::sleep(ENGINE_BACKOFF[attempt.min(ENGINE_BACKOFF.len() - 1)]).await;
             attempt += 1;
         }
     }

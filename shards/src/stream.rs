@@ -5,10 +5,10 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use crate::rt::buf::IoBufMut;
+use crate::rt::io::{AsyncReadRent, AsyncWriteRent};
+use crate::rt::net::TcpStream;
 use bytes::{Buf, Bytes, BytesMut};
-use monoio::buf::IoBufMut;
-use monoio::io::{AsyncReadRent, AsyncWriteRent};
-use monoio::net::TcpStream;
 use nix::sys::socket::{MsgFlags, recv};
 
 use crate::bounds::{MOST_READ_BYTES, READ_BYTES};
@@ -55,5 +55,5 @@ pub(crate) async fn write(
 
 /// The outcome of `work`, or `None` when it takes longer.
 pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-    monoio::time::timeout(limit, work).await.ok()
+    crate::rt::time::timeout(limit, work).await.ok()
 }

@@ -185,7 +185,7 @@ impl Exchange {
             dialect: self.dialect.name().to_owned(),
             request_id: prepared.request_id,
             messages: prepared.messages,
-            tools: if root_only { prepared.tools } else { Vec::new() },
+            tools: if root_only { prepared.tools } else { Default::default() },
             template_kwargs: if root_only { prepared.template_kwargs } else { Default::default() },
             reply: parsed.reply,
             finish: generated.finish,
@@ -284,9 +284,9 @@ fn parse_generated(prepared: &Prepared, generated: &Generated, cx: &Context<'_>)
     let tail: &[TokenId] = &prepared.stretch;
     let model = &cx.gatehouse.model;
     let stop_text = generated.stop_text.as_deref();
-    let tools = match prepared.loaded_tools.as_slice() {
-        [] => Cow::Borrowed(&prepared.tools),
-        loaded => Cow::Owned([&prepared.tools, loaded].concat()),
+    let tools = match &*prepared.loaded_tools {
+        [] => Cow::Borrowed(&*prepared.tools),
+        loaded => Cow::Owned([&*prepared.tools, loaded].concat()),
     };
     parse(model, tail, &generated.ids, stop_text, &tools, &prepared.request_id)
 }

@@ -9,7 +9,7 @@ use super::FrameError;
 use crate::id::{TokenId, TurnIndex};
 use crate::scene::Verdict;
 use crate::trajectory::Digest;
-use crate::turn::{Finish, Message, Reply, Sampling, Tool, ToolChoice, Usage, VersionSpan};
+use crate::turn::{Finish, Message, Reply, Sampling, Tool, ToolChoice, Tools, Usage, VersionSpan};
 
 /// Milliseconds of an exchange's stages, and when it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -62,8 +62,8 @@ pub struct TurnRecord {
     /// Messages of the stretch in canonical form (leading instructions too where `parent` is none).
     pub messages: Vec<Message>,
     /// The tools of the root; only where `parent` is none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tools: Vec<Tool>,
+    #[serde(default, skip_serializing_if = "<[Tool]>::is_empty")]
+    pub tools: Tools,
     /// Template switches; only where `parent` is none.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub template_kwargs: Map<String, Value>,
