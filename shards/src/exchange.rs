@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rollgate_pipeline::exchange::{Context, Exchange, Want};
+use rollgate_pipeline::exchange::{Context, Desk, Exchange, Want};
 use rollgate_pipeline::fault::{Fault, FaultKind};
 use rollgate_pipeline::http::{self, Framing, RequestHead, Route};
 use rollgate_pipeline::protocol::Dialect;
@@ -119,15 +119,19 @@ fn step<T>(
     stay: &Stay,
     take: impl FnOnce(&mut Context<'_>) -> T,
 ) -> Result<T, Broken> {
-    let mut session = stay.session.borrow_mut();
+    let (mut session, mut desk) = (stay.session.borrow_mut(), shard.desk.borrow_mut());
     let mut cx = Context {
         gatehouse: &shard.plane.gatehouse,
         session: &mut session,
+        desk: &mut desk,
         now: shard.plane.now(),
         random: shard.random(),
     };
-    // What a panic leaves behind, session and exchange, is never used again.
-    catch_unwind(AssertUnwindSafe(|| take(&mut cx))).map_err(|_| Broken::Panic)
+    // What a panic leaves behind, session, desk and exchange, is never used again.
+    catch_unwind(AssertUnwindSafe(|| take(&mut cx))).map_err(|_| {
+        *desk = Desk::default();
+        Broken::Panic
+    })
 }
 
 impl Course<'_> {

@@ -14,6 +14,7 @@ use crate::rt::net::TcpStream;
 use bytes::BytesMut;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
+use rollgate_pipeline::exchange::Desk;
 use rollgate_pipeline::id::ShardIndex;
 use socket2::Socket as Socket2;
 
@@ -38,6 +39,7 @@ pub(crate) struct Shard {
     /// Rings when the drain begins.
     pub(crate) drain: Bell,
     random: RefCell<Random>,
+    pub(crate) desk: RefCell<Desk>,
     /// Connections and commands at work.
     tasks: Cell<usize>,
     commands: Cell<usize>,
@@ -137,6 +139,7 @@ impl Shard {
             index,
             drain: Bell::default(),
             random: RefCell::new(Random::default()),
+            desk: RefCell::default(),
             tasks: Cell::new(0),
             commands: Cell::new(0),
             ended: Bell::default(),

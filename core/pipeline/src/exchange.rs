@@ -13,6 +13,7 @@
 mod answer;
 mod budget;
 mod count;
+mod desk;
 mod free;
 mod park;
 mod prepare;
@@ -20,6 +21,7 @@ mod retry;
 mod session;
 mod ticket;
 
+pub use desk::Desk;
 pub use free::{refusal, without_session};
 pub use session::{
     Gatehouse, ReplayError, Session, SessionDefaults, SessionState, rule_set, scene_set,
@@ -56,6 +58,8 @@ pub struct Context<'a> {
     pub gatehouse: &'a Gatehouse,
     /// The session it belongs to. Not held between steps.
     pub session: &'a mut Session,
+    /// What the exchanges of the shard share.
+    pub desk: &'a mut Desk,
     /// The time.
     pub now: Now,
     /// Fresh random bits.
