@@ -24,7 +24,7 @@ use crate::connection;
 use crate::handover::Socket;
 use crate::journal::{Files, Journals};
 use crate::plane::{Door, Plane};
-use crate::pool::Pool;
+use crate::pool::{self, Pool};
 use crate::sessions::Sessions;
 use crate::stats::Counters;
 use crate::stream::within;
@@ -62,6 +62,7 @@ pub(crate) async fn run(plane: Arc<Plane>, index: ShardIndex, listener: TcpListe
         }
     };
     crate::rt::spawn(sweep(shard.clone()));
+    pool::tend(&shard);
     let accepting = crate::rt::spawn(accept(shard.clone(), listener));
     let_in(shard.clone()).await;
     // Ends the accept under way with an error, so that no connection is lost in between.

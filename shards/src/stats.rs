@@ -21,6 +21,16 @@ impl Counter {
         self.0.store(self.get().saturating_sub(by), Ordering::Relaxed);
     }
 
+    /// Only the owning shard's thread may call this.
+    pub(crate) fn set(&self, to: u64) {
+        self.0.store(to, Ordering::Relaxed);
+    }
+
+    /// Only the owning shard's thread may call this.
+    pub(crate) fn raise(&self, to: u64) {
+        self.set(self.get().max(to));
+    }
+
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -42,6 +52,12 @@ pub(crate) struct Counters {
     pub(crate) keepalives: Counter,
     pub(crate) engine_calls: Counter,
     pub(crate) engine_retries: Counter,
+    pub(crate) engine_resends: Counter,
+    pub(crate) engine_queue: Counter,
+    pub(crate) engine_waits: Counter,
+    pub(crate) engine_wait_ms: Counter,
+    pub(crate) engine_wait_longest_ms: Counter,
+    pub(crate) engine_queue_full: Counter,
     pub(crate) reloads: Counter,
     pub(crate) evictions: Counter,
     pub(crate) torn_tails: Counter,
@@ -79,6 +95,12 @@ impl Counters {
             keepalives: self.keepalives.get(),
             engine_calls: self.engine_calls.get(),
             engine_retries: self.engine_retries.get(),
+            engine_resends: self.engine_resends.get(),
+            engine_queue: self.engine_queue.get(),
+            engine_waits: self.engine_waits.get(),
+            engine_wait_ms: self.engine_wait_ms.get(),
+            engine_wait_longest_ms: self.engine_wait_longest_ms.get(),
+            engine_queue_full: self.engine_queue_full.get(),
             reloads: self.reloads.get(),
             evictions: self.evictions.get(),
             torn_tails: self.torn_tails.get(),
