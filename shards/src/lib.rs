@@ -281,6 +281,11 @@ pub struct EngineStats {
     pub shards: Vec<EngineShardStats>,
 }
 
+impl EngineStats {
+    /// Every state.
+    pub const STATES: [&str; 5] = ["unknown", "healthy", "degraded", "draining", "down"];
+}
+
 /// Why a node should be given no work.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NotReady {

@@ -180,9 +180,13 @@ impl Pool {
 
     /// How long to wait before a call is made again: not at all where another engine can have it.
     pub(crate) fn back_off(&self, trail: &Trail) -> Option<Duration> {
-        let tries = trail.tries().checked_sub(1)?;
-        let alone = !self.turnstile.has_other(trail.failed());
-        alone.then(|| ENGINE_BACKOFF[tries.min(ENGINE_BACKOFF.len() - 1)])
+        let (failure, fault) = trail.last()?;
+        if self.turnstile.has_other(trail.failed()) {
+            return None;
+        }
+        let pause = ENGINE_BACKOFF[trail.tries().clamp(1, ENGINE_BACKOFF.len()) - 1];
+        let told = fault.retry_after_s.filter(|_| *failure == EngineFailure::Busy);
+        Some(pause.max(Duration::from_secs(told.unwrap_or_default().into())))
     }
 
     /// A call is made again: it is counted, and told, since the engine may sample it twice.

@@ -164,16 +164,11 @@ impl Health {
     }
 
     /// Its health route answered; `None`: often enough it did not.
-    pub(crate) fn told(&self, wellbeing: Option<Wellbeing>, now_ms: u64) -> Option<Change> {
+    pub(crate) fn told(&self, wellbeing: Option<Wellbeing>) -> Option<Change> {
         match wellbeing {
             Some(Wellbeing::Well) if !self.failing.load(Relaxed) => self.recover(),
-            Some(Wellbeing::Well) if self.state() == State::Down => {
-                // A trial must wait its time: the route was well all along, it may be.
-                self.trial_ms.fetch_min(now_ms.saturating_add(back_off(1)), Relaxed);
-                self.set(State::Degraded)
-            }
-            Some(Wellbeing::Well) if self.state() == State::Draining => self.set(State::Degraded),
-            Some(Wellbeing::Well) => None,
+            // The trial must wait its time: the route was well all along, it may be.
+            Some(Wellbeing::Well) => self.set(State::Degraded),
             Some(Wellbeing::Unavailable) => self.set(State::Draining),
             Some(Wellbeing::Ill) | None => {
                 self.failing.store(false, Relaxed);
@@ -220,6 +215,11 @@ fn millis(duration: Duration) -> u64 {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_states_have_the_names_that_are_told() {
+        assert_eq!(State::ALL.map(State::name), crate::EngineStats::STATES);
+    }
+
     fn first() -> u64 {
         millis(CIRCUIT_FIRST)
     }
@@ -255,15 +255,15 @@ mod tests {
         assert_eq!(health.state(), State::Unknown);
         health.trip(Cause::Unreachable, true, 0);
         assert_eq!(health.rank(u64::MAX - 1), Rank::Last);
-        assert_eq!(health.told(Some(Wellbeing::Well), 5).unwrap().to, State::Healthy);
-        assert_eq!(health.told(Some(Wellbeing::Well), 6), None);
+        assert_eq!(health.told(Some(Wellbeing::Well)).unwrap().to, State::Healthy);
+        assert_eq!(health.told(Some(Wellbeing::Well)), None);
     }
 
     #[test]
     fn a_good_health_route_does_not_excuse_calls_that_fail() {
         let health = Health::new(true);
         health.trip(Cause::Failing, true, 0);
-        assert_eq!(health.told(Some(Wellbeing::Well), 5).unwrap().to, State::Degraded);
+        assert_eq!(health.told(Some(Wellbeing::Well)).unwrap().to, State::Degraded);
         assert_eq!(health.rank(6), Rank::Second);
         assert_eq!(health.rank(5 + first()), Rank::First, "a trial");
         assert!(health.admit(5 + first()));
@@ -275,12 +275,12 @@ mod tests {
     fn an_engine_that_drains_or_is_gone_gets_nothing_until_it_is_well() {
         let health = Health::new(true);
         for ill in [Some(Wellbeing::Unavailable), Some(Wellbeing::Ill), None] {
-            health.told(ill, 0);
+            health.told(ill);
             assert_eq!(health.rank(u64::MAX - 1), Rank::Last, "{ill:?}");
             assert!(!health.state().up());
-            assert_eq!(health.told(Some(Wellbeing::Well), 0).unwrap().to, State::Healthy);
+            assert_eq!(health.told(Some(Wellbeing::Well)).unwrap().to, State::Healthy);
         }
-        health.told(Some(Wellbeing::Unavailable), 0);
+        health.told(Some(Wellbeing::Unavailable));
         assert_eq!(health.succeeded(), None, "a call that was under way");
     }
 }

@@ -60,7 +60,7 @@ async fn look(shard: &Shard, engine: usize, strikes: &std::cell::Cell<u32>) {
     if !fine && strikes.get() < PROBE_STRIKES {
         return;
     }
-    let change = plane.healths[engine].told(wellbeing, plane.now().mono_ms);
+    let change = plane.healths[engine].told(wellbeing);
     plane.tell_change(engine, change, &reason);
     if change.is_some_and(|change| change.to == State::Healthy) {
         check_model(shard, engine).await;
@@ -73,13 +73,15 @@ async fn check_model(shard: &Shard, engine: usize) {
     let url = &shard.plane.engines[engine].url;
     let models = match get(shard, engine, MODELS_PATH).await {
         Ok((200, body)) => served_models(&body),
-        Ok((status, _)) => {
-            return tracing::debug!(%url, status, "the engine does not list its models");
-        }
+        Ok(_) => Vec::new(),
         Err(reason) => {
-            return tracing::debug!(%url, %reason, "the engine does not list its models");
+            tracing::debug!(%url, %reason, "the engine cannot be asked for its models");
+            Vec::new()
         }
     };
+    if models.is_empty() {
+        return tracing::debug!(%url, "the engine does not list its models");
+    }
     let Some(served) = models.iter().find(|model| model.name == gatehouse.engine_model) else {
         let names: Vec<_> = models.iter().map(|model| model.name.as_str()).collect();
         let wanted = &gatehouse.engine_model;
