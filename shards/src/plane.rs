@@ -31,6 +31,9 @@ pub(crate) struct Plane {
     /// By shard, then by engine.
     pub(crate) meters: Vec<Box<[Meter]>>,
     pub(crate) idle_evict_ms: u64,
+    pub(crate) pin: bool,
+    /// Journal files that each shard keeps open.
+    pub(crate) open_journals: usize,
     pub(crate) doors: Vec<Door>,
     /// Set once, when the drain begins.
     pub(crate) draining: AtomicBool,

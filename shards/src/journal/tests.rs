@@ -40,6 +40,8 @@ fn journals(directory: &Path, durability: Durability) -> Rc<Journals> {
         healths: Vec::new(),
         meters: Vec::new(),
         idle_evict_ms: 0,
+        pin: false,
+        open_journals: 8,
         doors: vec![Door::default()],
         draining: AtomicBool::new(false),
         running: AtomicUsize::new(1),
