@@ -39,7 +39,7 @@ impl Port {
                 return;
             }
             assert_eq!((answer.status, answer.code().as_str()), (503, "not_ready"));
-            assert!(answer.body.contains("no engine is up"), "{}", answer.body);
+            assert!(answer.text().contains("no engine is up"), "{}", answer.text());
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
         panic!("it was never ready");
