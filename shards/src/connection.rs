@@ -4,10 +4,10 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use crate::rt::io::AsyncWriteRent;
+use crate::rt::net::TcpStream;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::{Either, select};
-use monoio::io::AsyncWriteRent;
-use monoio::net::TcpStream;
 use rollgate_pipeline::exchange;
 use rollgate_pipeline::fault::{Fault, FaultKind};
 use rollgate_pipeline::http::{self, Framing, Method, RequestHead, Route};

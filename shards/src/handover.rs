@@ -4,8 +4,8 @@
 //! moves is a second descriptor of it; the task drops the first one and does not touch it before.
 //! The bytes read so far go along, the head of the request included.
 
+use crate::rt::net::TcpStream;
 use bytes::BytesMut;
-use monoio::net::TcpStream;
 
 use crate::unsafe_fd;
 

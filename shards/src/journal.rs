@@ -83,7 +83,7 @@ impl Journal {
         } else {
             self.inner.queue.borrow_mut().push_back(Waiting { frame, done });
             if !self.inner.writing.replace(true) {
-                monoio::spawn(write_queue(self.inner.clone()));
+                crate::rt::spawn(write_queue(self.inner.clone()));
             }
         }
         async move { durable.await.unwrap_or_else(|_| Err(failed("its writer stopped"))) }
@@ -215,7 +215,7 @@ impl Journals {
         if self.plane.durability == Durability::Fsync
             && let Some(directory) = path.parent()
         {
-            monoio::fs::File::open(directory).await?.sync_all().await?;
+            crate::rt::fs::File::open(directory).await?.sync_all().await?;
         }
         Ok(())
     }

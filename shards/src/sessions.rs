@@ -136,7 +136,7 @@ impl Sessions {
             return;
         }
         let (hold, cell) = (self.hold(cell.hash), cell.clone());
-        monoio::spawn(async move {
+        crate::rt::spawn(async move {
             cell.journal.give_up().await;
             drop(hold);
         });

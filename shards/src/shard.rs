@@ -10,21 +10,23 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::rt::net::TcpStream;
 use bytes::BytesMut;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
-use monoio::net::TcpStream;
+use rollgate_pipeline::exchange::Desk;
 use rollgate_pipeline::id::ShardIndex;
 use socket2::Socket as Socket2;
 
-use crate::bounds::{ACCEPT_PAUSE, COMMANDS_AT_ONCE, OPEN_JOURNALS, SWEEP};
+use crate::bounds::{ACCEPT_PAUSE, COMMANDS_AT_ONCE, SWEEP};
 use crate::command::{Command, answer};
 use crate::connection;
 use crate::handover::Socket;
 use crate::journal::{Files, Journals};
 use crate::plane::{Door, Plane};
-use crate::pool::Pool;
+use crate::pool::{self, Pool};
 use crate::sessions::Sessions;
+use crate::stall;
 use crate::stats::Counters;
 use crate::stream::within;
 use crate::wake::Bell;
@@ -38,6 +40,7 @@ pub(crate) struct Shard {
     /// Rings when the drain begins.
     pub(crate) drain: Bell,
     random: RefCell<Random>,
+    pub(crate) desk: RefCell<Desk>,
     /// Connections and commands at work.
     tasks: Cell<usize>,
     commands: Cell<usize>,
@@ -49,7 +52,7 @@ pub(crate) struct Shard {
 pub(crate) async fn run(plane: Arc<Plane>, index: ShardIndex, listener: TcpListener) {
     let shard = Shard::new(plane, index);
     let opened = listener.try_clone().and_then(|closer| {
-        Ok((Socket2::from(closer), monoio::net::TcpListener::from_std(listener)?))
+        Ok((Socket2::from(closer), crate::rt::net::TcpListener::from_std(listener)?))
     });
     let (closer, listener) = match opened {
         Ok(opened) => opened,
@@ -59,8 +62,10 @@ pub(crate) async fn run(plane: Arc<Plane>, index: ShardIndex, listener: TcpListe
             return;
         }
     };
-    monoio::spawn(sweep(shard.clone()));
-    let accepting = monoio::spawn(accept(shard.clone(), listener));
+    crate::rt::spawn(sweep(shard.clone()));
+    pool::tend(&shard);
+    crate::rt::spawn(stall::beat(shard.clone()));
+    let accepting = crate::rt::spawn(accept(shard.clone(), listener));
     let_in(shard.clone()).await;
     // Ends the accept under way with an error, so that no connection is lost in between.
     if let Err(error) = closer.shutdown(Shutdown::Both) {
@@ -77,18 +82,18 @@ pub(crate) async fn run(plane: Arc<Plane>, index: ShardIndex, listener: TcpListe
     }
     shard.door().close();
     // Closing descriptors is an operation of the ring, too: give it a turn.
-    monoio::time::sleep(Duration::from_millis(5)).await;
+    crate::rt::time::sleep(Duration::from_millis(5)).await;
 }
 
 /// Accepts agents' connections, until the listener is shut down for a drain.
-async fn accept(shard: Rc<Shard>, listener: monoio::net::TcpListener) {
+async fn accept(shard: Rc<Shard>, listener: crate::rt::net::TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => shard.serve(stream, BytesMut::new(), 0),
             Err(_) if shard.plane.draining() => return,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
-                monoio::time::sleep(ACCEPT_PAUSE).await;
+                crate::rt::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
@@ -118,7 +123,7 @@ async fn serve_commands(shard: Rc<Shard>) {
 async fn sweep(shard: Rc<Shard>) {
     loop {
         let draining = pin!(shard.drain.until(|| shard.plane.draining()));
-        let pause = pin!(monoio::time::sleep(SWEEP));
+        let pause = pin!(crate::rt::time::sleep(SWEEP));
         match select(draining, pause).await {
             Either::Left(_) => return,
             Either::Right(_) => shard.sessions.evict_idle(),
@@ -128,7 +133,7 @@ async fn sweep(shard: Rc<Shard>) {
 
 impl Shard {
     fn new(plane: Arc<Plane>, index: ShardIndex) -> Rc<Self> {
-        let files = Files::new(OPEN_JOURNALS);
+        let files = Files::new(plane.open_journals);
         let journals = Rc::new(Journals { plane: plane.clone(), shard: index, files });
         Rc::new(Self {
             sessions: Sessions::new(journals),
@@ -137,6 +142,7 @@ impl Shard {
             index,
             drain: Bell::default(),
             random: RefCell::new(Random::default()),
+            desk: RefCell::default(),
             tasks: Cell::new(0),
             commands: Cell::new(0),
             ended: Bell::default(),
@@ -164,7 +170,7 @@ impl Shard {
         }
         let task = Task::begin(self);
         self.counters().connections.add(1);
-        monoio::spawn(async move {
+        crate::rt::spawn(async move {
             let served = connection::serve(task.shard.clone(), stream, unread, moves);
             if AssertUnwindSafe(served).catch_unwind().await.is_err() {
                 tracing::error!("a connection was dropped after a panic");
@@ -198,7 +204,7 @@ impl Shard {
         // A close may wait for exchanges for long: it must not keep others from being heard.
         let counted = usize::from(!matches!(command, Command::Close { .. }));
         self.commands.set(self.commands.get() + counted);
-        monoio::spawn(async move {
+        crate::rt::spawn(async move {
             let answering = answer(task.shard.clone(), command);
             if AssertUnwindSafe(answering).catch_unwind().await.is_err() {
                 tracing::error!("a command of the control plane was dropped after a panic");

@@ -5,10 +5,11 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use crate::rt::buf::IoBufMut;
+use crate::rt::io::{AsyncReadRent, AsyncWriteRent};
+use crate::rt::net::TcpStream;
 use bytes::{Buf, Bytes, BytesMut};
-use monoio::buf::IoBufMut;
-use monoio::io::{AsyncReadRent, AsyncWriteRent};
-use monoio::net::TcpStream;
+use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
 use crate::bounds::{MOST_READ_BYTES, READ_BYTES};
@@ -35,6 +36,13 @@ pub(crate) fn has_ended(stream: &TcpStream) -> bool {
     matches!(recv(stream.as_raw_fd(), &mut [0], flags), Ok(0))
 }
 
+/// Whether the other end has neither closed nor sent anything, as far as is known by now. Does not
+/// wait.
+pub(crate) fn is_quiet(stream: &TcpStream) -> bool {
+    let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+    recv(stream.as_raw_fd(), &mut [0], flags) == Err(Errno::EAGAIN)
+}
+
 /// Writes all of it. `piece` bounds the wait for the peer to take one piece.
 pub(crate) async fn write(
     stream: &mut TcpStream,
@@ -55,5 +63,5 @@ pub(crate) async fn write(
 
 /// The outcome of `work`, or `None` when it takes longer.
 pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-    monoio::time::timeout(limit, work).await.ok()
+    crate::rt::time::timeout(limit, work).await.ok()
 }

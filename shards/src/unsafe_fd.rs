@@ -5,7 +5,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use monoio::net::TcpStream;
+use crate::rt::net::TcpStream;
 
 /// The same socket under a descriptor that no driver knows. Taking the driver's own one off it
 /// would fail as long as a cancelled watch is still on its way out of the ring.

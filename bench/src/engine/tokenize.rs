@@ -2,7 +2,7 @@
 
 use rollgate_pipeline::id::TokenId;
 use rollgate_pipeline::render::{ControlText, Model};
-use rollgate_pipeline::turn::{Message, Role, Tool, ToolCall};
+use rollgate_pipeline::turn::{Message, MessageFields, Role, Tool, ToolCall};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -93,11 +93,12 @@ impl From<Spoken> for Message {
             name: call.function.name,
             arguments: call.function.arguments,
         });
-        Message {
+        MessageFields {
             reasoning: spoken.reasoning,
             tool_calls: calls.collect(),
             tool_call_id: spoken.tool_call_id,
-            ..Message::text(spoken.role, content)
+            ..MessageFields::text(spoken.role, content)
         }
+        .into()
     }
 }

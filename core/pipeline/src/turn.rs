@@ -4,6 +4,8 @@
 //! family or an engine.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -58,8 +60,16 @@ impl ToolCall {
 }
 
 /// One message of the canonical (Chat) form. Text only: what a model cannot take is counted.
+///
+/// A handle: copies share what they say, so that history is not copied from turn to turn. Writing
+/// to a shared one makes it a message of its own first.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Message {
+#[serde(transparent)]
+pub struct Message(Arc<MessageFields>);
+
+/// What a [`Message`] says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MessageFields {
     /// Who speaks.
     pub role: Role,
     /// Text blocks joined in order. Empty when there is none.
@@ -86,6 +96,23 @@ fn is_zero(n: &u32) -> bool {
 impl Message {
     /// A message with text only.
     pub fn text(role: Role, content: impl Into<String>) -> Self {
+        MessageFields::text(role, content).into()
+    }
+
+    /// What it says, to make another message of.
+    pub fn into_fields(self) -> MessageFields {
+        Arc::unwrap_or_clone(self.0)
+    }
+
+    /// Whether both are copies of one message. Then they are equal; others may be, too.
+    pub fn is_copy_of(&self, other: &Message) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl MessageFields {
+    /// Those of a message with text only.
+    pub fn text(role: Role, content: impl Into<String>) -> Self {
         Self {
             role,
             content: content.into(),
@@ -94,6 +121,52 @@ impl Message {
             tool_call_id: None,
             media_dropped: 0,
         }
+    }
+}
+
+impl From<MessageFields> for Message {
+    fn from(fields: MessageFields) -> Self {
+        Self(Arc::new(fields))
+    }
+}
+
+impl Deref for Message {
+    type Target = MessageFields;
+
+    fn deref(&self) -> &MessageFields {
+        &self.0
+    }
+}
+
+impl DerefMut for Message {
+    fn deref_mut(&mut self) -> &mut MessageFields {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+/// The tools of a request. A handle: copies share them.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Tools(Arc<Vec<Tool>>);
+
+impl Tools {
+    /// Whether both are copies of one list. Then they are equal; others may be, too.
+    pub fn is_copy_of(&self, other: &Tools) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl From<Vec<Tool>> for Tools {
+    fn from(tools: Vec<Tool>) -> Self {
+        Self(Arc::new(tools))
+    }
+}
+
+impl Deref for Tools {
+    type Target = [Tool];
+
+    fn deref(&self) -> &[Tool] {
+        &self.0
     }
 }
 
@@ -234,10 +307,10 @@ pub struct Asked {
     /// The conversation.
     pub messages: Vec<Message>,
     /// The tools on offer; empty when `tool_choice` is `none`.
-    pub tools: Vec<Tool>,
+    pub tools: Tools,
     /// Tools that the model was told of in a result and that are not in the list. They may be
     /// called; they are no part of what a tree hangs from.
-    pub loaded_tools: Vec<Tool>,
+    pub loaded_tools: Tools,
     /// Tools that go by another form on the wire.
     pub wire_tools: WireTools,
     /// Which tools may be called.
@@ -267,8 +340,8 @@ impl Asked {
         Self {
             model,
             messages,
-            tools: Vec::new(),
-            loaded_tools: Vec::new(),
+            tools: Tools::default(),
+            loaded_tools: Tools::default(),
             wire_tools: WireTools::new(),
             tool_choice: ToolChoice::default(),
             parallel_tool_calls: None,

@@ -112,7 +112,7 @@ impl Course<'_> {
         let mut watches = !matches!(pause, Pause::Record);
         loop {
             let event = {
-                let tick = pin!(monoio::time::sleep(self.until_tick()));
+                let tick = pin!(crate::rt::time::sleep(self.until_tick()));
                 let agent = pin!(readable(self.agent, watches && !self.presence.ended));
                 match select(work.as_mut(), select(agent, tick)).await {
                     Either::Left((done, _)) => Event::Done(done),
@@ -232,7 +232,7 @@ impl Course<'_> {
         let Some(engine) = asked.engine() else { return Ok(Some(self.why_over())) };
         let (shard, session) = (self.shard.clone(), self.stay.id.clone());
         let untold = self.presence.untold.clone();
-        monoio::spawn(async move {
+        crate::rt::spawn(async move {
             if let Err(reason) = shard.pool.tell(engine, &session, &request).await {
                 tracing::warn!(%session, %reason, "an engine does not give up on a call when told");
                 untold.set(true);

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 
-use monoio::fs::{File, OpenOptions};
+use crate::rt::fs::{File, OpenOptions};
 use rollgate_pipeline::id::SessionHash;
 
 /// At most `most` files; one in use stays open until its user is done.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use monoio::fs::File;
+use crate::rt::fs::File;
 use rollgate_pipeline::record::{Frames, Record, Tail};
 
 use crate::bounds::{JOURNAL_BYTES, LOAD_CHUNK_BYTES};

@@ -2,7 +2,7 @@
 
 use rollgate_pipeline::parse;
 use rollgate_pipeline::render::PriorTail;
-use rollgate_pipeline::turn::Finish;
+use rollgate_pipeline::turn::{Finish, MessageFields};
 
 use super::*;
 
@@ -168,10 +168,10 @@ fn the_demo_episode_works() {
         let Some(call) = reply.tool_calls.first() else { break };
         let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
         outputs.push(run(directory.path(), arguments["command"].as_str().unwrap()));
-        let result = [Message {
+        let result = [Message::from(MessageFields {
             tool_call_id: Some(call.id.clone()),
-            ..Message::text(Role::Tool, outputs.last().unwrap().as_str())
-        }];
+            ..MessageFields::text(Role::Tool, outputs.last().unwrap().as_str())
+        })];
         let tail = PriorTail { last: Some(model().markers.close), reasoning_open: false };
         let stretch = model().stretch(tail, &result, &tools, &Map::new()).unwrap();
         prompt.extend(generated.ids.iter().chain(&stretch));

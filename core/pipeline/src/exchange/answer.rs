@@ -55,7 +55,11 @@ impl Exchange {
                 self.record_turn(cx, prepared, generated, &[])
             }
             Ok(Heard::Paused(fault)) if !self.given_up => self.park(cx, prepared, fault),
-            Ok(Heard::Paused(fault)) | Err(fault) => self.engine_fault(cx, prepared, fault),
+            Ok(Heard::Paused(fault)) => self.engine_fault(cx, prepared, fault),
+            Err(fault) => {
+                self.reply_fault = Some(fault.clone());
+                self.engine_fault(cx, prepared, fault)
+            }
         }
     }
 
@@ -63,9 +67,14 @@ impl Exchange {
     pub(super) fn engine_fault(
         &mut self,
         cx: &mut Context<'_>,
-        prepared: Box<Prepared>,
+        mut prepared: Box<Prepared>,
         fault: Fault,
     ) -> Want {
+        if self.tries_again(&cx.gatehouse.limits, cx.now.mono_ms, &fault) {
+            // An id of its own: the engine may still be at work on the call before.
+            prepared.call_id = format!("{:032x}", cx.random);
+            return self.call_engine(cx, prepared);
+        }
         match !self.given_up && !prepared.parked.ids().is_empty() && park::waits_out(&fault) {
             true => self.park(cx, prepared, fault),
             false => self.torso(cx, prepared, fault),
@@ -185,7 +194,7 @@ impl Exchange {
             dialect: self.dialect.name().to_owned(),
             request_id: prepared.request_id,
             messages: prepared.messages,
-            tools: if root_only { prepared.tools } else { Vec::new() },
+            tools: if root_only { prepared.tools } else { Default::default() },
             template_kwargs: if root_only { prepared.template_kwargs } else { Default::default() },
             reply: parsed.reply,
             finish: generated.finish,
@@ -197,7 +206,12 @@ impl Exchange {
             times: TurnTimes {
                 at_ms: self.started.wall_ms,
                 prepare_ms: prepared.called_mono_ms.saturating_sub(self.started.mono_ms),
-                engine_ms: cx.now.mono_ms.saturating_sub(prepared.called_mono_ms),
+                queue_ms: self.queue_ms,
+                engine_ms: cx
+                    .now
+                    .mono_ms
+                    .saturating_sub(prepared.called_mono_ms)
+                    .saturating_sub(self.queue_ms),
             },
             columns: [0; 3],
             stretch: prepared.stretch,
@@ -284,9 +298,9 @@ fn parse_generated(prepared: &Prepared, generated: &Generated, cx: &Context<'_>)
     let tail: &[TokenId] = &prepared.stretch;
     let model = &cx.gatehouse.model;
     let stop_text = generated.stop_text.as_deref();
-    let tools = match prepared.loaded_tools.as_slice() {
-        [] => Cow::Borrowed(&prepared.tools),
-        loaded => Cow::Owned([&prepared.tools, loaded].concat()),
+    let tools = match &*prepared.loaded_tools {
+        [] => Cow::Borrowed(&*prepared.tools),
+        loaded => Cow::Owned([&*prepared.tools, loaded].concat()),
     };
     parse(model, tail, &generated.ids, stop_text, &tools, &prepared.request_id)
 }

@@ -16,7 +16,7 @@ use crate::render::{ControlText, Model, PriorTail, Stretch, TemplateClass};
 use crate::scene::{self, Evidence, Scene, Verdict};
 use crate::trajectory::{Digest, Path, Reader, Resume, Root};
 use crate::turn::{
-    Asked, Message, Purpose, ReplyForm, Role, Sampling, Tool, ToolCall, ToolChoice, WireTools,
+    Asked, Message, Purpose, ReplyForm, Role, Sampling, ToolCall, ToolChoice, Tools, WireTools,
 };
 
 /// What is known of an exchange once its engine is called.
@@ -43,8 +43,8 @@ pub(super) struct Prepared {
     pub(super) continued: Vec<Message>,
     /// Messages of the stretch.
     pub(super) messages: Vec<Message>,
-    pub(super) tools: Vec<Tool>,
-    pub(super) loaded_tools: Vec<Tool>,
+    pub(super) tools: Tools,
+    pub(super) loaded_tools: Tools,
     pub(super) template_kwargs: Map<String, Value>,
     pub(super) stretch: Vec<TokenId>,
     pub(super) foreign_tokens: u32,

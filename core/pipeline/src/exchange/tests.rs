@@ -12,6 +12,7 @@ use crate::record::{Budget, Frames, Record, SessionOptions, TurnRecord};
 use crate::render::sample_model::test_model;
 use crate::render::{ControlText, Model};
 
+mod again;
 mod counts;
 mod faults;
 mod ids;
@@ -29,6 +30,7 @@ static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| Arc::new(test_model()));
 struct Play {
     gatehouse: Gatehouse,
     session: Session,
+    desk: Desk,
     journal: Vec<u8>,
     clock_ms: u64,
     path: String,
@@ -53,7 +55,7 @@ impl Play {
             model: MODEL.clone(),
             engine: EngineKind::Vllm,
             engine_model: "m".into(),
-            limits: Limits { body_bytes: 100_000, ..Limits::default() },
+            limits: Limits { body_bytes: 100_000, engine_retries: 0, ..Limits::default() },
             keepalive_first_ms: 3_000,
             keepalive_next_ms: 5_000,
             node: "n1".into(),
@@ -67,14 +69,16 @@ impl Play {
         let journal = record.clone().to_frame().unwrap().to_vec();
         let session = Session::replay(vec![record]).unwrap();
         let path = "/v1/chat/completions".to_owned();
-        Self { gatehouse, session, journal, clock_ms: 1_000, path, headers: String::new() }
+        let desk = Desk::default();
+        Self { gatehouse, session, desk, journal, clock_ms: 1_000, path, headers: String::new() }
     }
 
     fn step<T>(&mut self, step: impl FnOnce(&mut Context<'_>) -> T) -> T {
         let now = Now { wall_ms: 1_700_000_000_000 + self.clock_ms, mono_ms: self.clock_ms };
         let random = u128::from(self.clock_ms) << 64 | 5;
         self.clock_ms += 1;
-        step(&mut Context { gatehouse: &self.gatehouse, session: &mut self.session, now, random })
+        let (gatehouse, session, desk) = (&self.gatehouse, &mut self.session, &mut self.desk);
+        step(&mut Context { gatehouse, session, desk, now, random })
     }
 
     fn begin(&mut self, body: &str) -> (Exchange, Want) {

@@ -36,7 +36,7 @@ pub(crate) fn turn_record(turn: TurnIndex) -> TurnRecord {
         dialect: "chat".into(),
         request_id: "r".into(),
         messages: vec![Message::text(Role::User, "q")],
-        tools: Vec::new(),
+        tools: Default::default(),
         template_kwargs: Map::new(),
         reply,
         finish: Finish::Stop,

@@ -9,7 +9,7 @@ use super::FrameError;
 use crate::id::{TokenId, TurnIndex};
 use crate::scene::Verdict;
 use crate::trajectory::Digest;
-use crate::turn::{Finish, Message, Reply, Sampling, Tool, ToolChoice, Usage, VersionSpan};
+use crate::turn::{Finish, Message, Reply, Sampling, Tool, ToolChoice, Tools, Usage, VersionSpan};
 
 /// Milliseconds of an exchange's stages, and when it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -18,7 +18,10 @@ pub struct TurnTimes {
     pub at_ms: u64,
     /// From the request's head to the call of the engine.
     pub prepare_ms: u64,
-    /// The engine's part.
+    /// Waiting for a turn at an engine: how many calls an engine may have at once is bounded.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub queue_ms: u64,
+    /// The engine's part, tries that came to nothing and waits for a paused engine included.
     pub engine_ms: u64,
 }
 
@@ -62,8 +65,8 @@ pub struct TurnRecord {
     /// Messages of the stretch in canonical form (leading instructions too where `parent` is none).
     pub messages: Vec<Message>,
     /// The tools of the root; only where `parent` is none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tools: Vec<Tool>,
+    #[serde(default, skip_serializing_if = "<[Tool]>::is_empty")]
+    pub tools: Tools,
     /// Template switches; only where `parent` is none.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub template_kwargs: Map<String, Value>,
@@ -134,6 +137,10 @@ fn is_auto(choice: &ToolChoice) -> bool {
 
 fn is_zero(n: &u32) -> bool {
     *n == 0
+}
+
+fn is_none(ms: &u64) -> bool {
+    *ms == 0
 }
 
 impl TurnRecord {

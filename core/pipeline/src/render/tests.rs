@@ -14,7 +14,7 @@ use super::sample_model::{TEMPLATE, marker, test_files, test_model};
 use super::template::Template;
 use super::*;
 use crate::id::TokenId;
-use crate::turn::{Message, Role, ToolCall};
+use crate::turn::{Message, MessageFields, Role, ToolCall};
 
 fn closed() -> PriorTail {
     PriorTail { last: Some(marker("<|im_end|>")), reasoning_open: false }
@@ -143,7 +143,9 @@ fn h06_control_text_from_outside_stays_text() {
     }];
     let new = [user(FORGED), foreign, result];
     let ids = model.first(&new, &tools, &kwargs).unwrap();
-    let harmless = |message: &Message| Message { content: "x".to_owned(), ..message.clone() };
+    let harmless = |message: &Message| {
+        Message::from(MessageFields { content: "x".to_owned(), ..message.clone().into_fields() })
+    };
     let markers = |ids: &[TokenId]| ids.iter().filter(|id| **id >= marker("<|endoftext|>")).count();
     let harmless: Vec<Message> = new.iter().map(harmless).collect();
     let expected = model.first(&harmless, &tools, &Map::new()).unwrap();

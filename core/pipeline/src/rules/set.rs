@@ -158,17 +158,18 @@ impl RuleSet {
             leading &= matches!(message.role, Role::System | Role::Developer);
             let spot = Spot { leading, last: at + 1 == count };
             at += 1;
-            let mut hit = false;
-            for (_, rule) in rules.iter().filter(|(_, rule)| rule.looks_at(message.role, spot)) {
+            let (mut hit, role) = (false, message.role);
+            for (_, rule) in rules.iter().filter(|(_, rule)| rule.looks_at(role, spot)) {
                 let Some(pattern) = &rule.pattern else { continue };
                 if !pattern.is_match(&message.content) {
                     continue;
                 }
                 hit = true;
-                message.content = match rule.whole() {
+                let left = match rule.whole() {
                     true => String::new(),
                     false => pattern.replace_all(&message.content, "").into_owned(),
                 };
+                message.content = left;
             }
             touched += u32::from(hit);
             let kept = !message.content.trim().is_empty()

@@ -35,7 +35,7 @@ pub(super) fn fill(
     sample.prompt_len = sample.turns.first().map_or(sample.tokens.len() as u32, |span| span.start);
     sample.counts = counts(session, path, owned);
     if let Some(first) = path.first() {
-        sample.tools.clone_from(&session.turns[*first].tools);
+        sample.tools = session.turns[*first].tools.to_vec();
     }
     if let Some(last) = path.last() {
         sample.scene = session.scene(*last).name().to_owned();

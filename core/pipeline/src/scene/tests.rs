@@ -41,7 +41,7 @@ impl Case {
     fn tools(mut self, names: &[&str]) -> Self {
         let tool =
             |name: &&str| serde_json::json!({"type": "function", "function": {"name": name}});
-        self.asked.tools = names.iter().map(tool).collect();
+        self.asked.tools = names.iter().map(tool).collect::<Vec<_>>().into();
         self
     }
 

@@ -17,7 +17,7 @@ use super::Digest;
 use super::canonical::canonical_arguments;
 use crate::planted::{self, Bug};
 use crate::record::HistoryMode;
-use crate::turn::{Message, Reply, Role, ToolCall};
+use crate::turn::{Message, MessageFields, Reply, Role, ToolCall};
 
 /// One normalised message.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,11 +86,13 @@ pub fn answer_digest(mode: HistoryMode, run: &[Message], reply: &Reply) -> Optio
 
 /// A reply as the message that an agent keeps of it.
 pub(super) fn reply_message(reply: &Reply) -> Message {
-    Message {
+    let said = MessageFields::text(Role::Assistant, reply.content.as_str());
+    MessageFields {
         reasoning: reply.reasoning.clone(),
         tool_calls: reply.tool_calls.clone(),
-        ..Message::text(Role::Assistant, reply.content.as_str())
+        ..said
     }
+    .into()
 }
 
 /// Whether an assistant message vanishes.

@@ -94,7 +94,7 @@ pub(in crate::protocol) fn read(body: &[u8]) -> Result<Asked, Fault> {
         _ => ReplyForm::Json,
     };
     Ok(Asked {
-        tools,
+        tools: tools.into(),
         tool_choice,
         parallel_tool_calls: raw.parallel_tool_calls,
         format: raw.response_format,

@@ -7,7 +7,7 @@ use super::blocks::{Reader, Skipped, Text};
 use super::place::{Content, Place};
 use super::tools::Offer;
 use crate::fault::Fault;
-use crate::turn::{Message, Role, Tool, ToolCall};
+use crate::turn::{Message, MessageFields, Role, Tool, ToolCall};
 
 /// A message as sent.
 #[derive(Deserialize)]
@@ -89,7 +89,7 @@ fn instructions(
 }
 
 fn message(role: Role, text: Text) -> Message {
-    Message { media_dropped: text.media, ..Message::text(role, text.text) }
+    MessageFields { media_dropped: text.media, ..MessageFields::text(role, text.text) }.into()
 }
 
 #[derive(Deserialize)]
@@ -149,7 +149,10 @@ fn result(reader: &mut Reader<'_>, place: &Place<'_>, raw: &RawValue) -> Result<
     let id = block.tool_use_id.ok_or_else(|| {
         place.key("tool_use_id").bad("the id of the `tool_use` that this answers is missing")
     })?;
-    Ok(Message { tool_call_id: Some(id), ..message(Role::Tool, text) })
+    Ok(Message::from(MessageFields {
+        tool_call_id: Some(id),
+        ..message(Role::Tool, text).into_fields()
+    }))
 }
 
 #[derive(Deserialize)]

@@ -62,8 +62,8 @@ pub(in crate::protocol) fn read(body: &[u8]) -> Result<Asked, Fault> {
         _ => ReplyForm::Json,
     };
     Ok(Asked {
-        tools: offer.tools,
-        loaded_tools: talk.loaded,
+        tools: offer.tools.into(),
+        loaded_tools: talk.loaded.into(),
         tool_choice: offer.choice,
         parallel_tool_calls: offer.parallel,
         format: raw.output_config.and_then(|config| config.format).or(raw.output_format),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::fault::{Fault, FaultKind};
 use crate::protocol::Dialect;
-use crate::turn::{Asked, Message, Role, ToolCall};
+use crate::turn::{Asked, Message, MessageFields, Role, ToolCall};
 
 fn try_read(body: &Value) -> Result<Asked, Fault> {
     Dialect::Messages.read(body.to_string().as_bytes(), &())
@@ -47,7 +47,8 @@ fn said(role: Role, text: &str) -> Message {
 }
 
 fn result(id: &str, text: &str) -> Message {
-    Message { tool_call_id: Some(id.to_owned()), ..said(Role::Tool, text) }
+    MessageFields { tool_call_id: Some(id.to_owned()), ..said(Role::Tool, text).into_fields() }
+        .into()
 }
 
 fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
@@ -55,7 +56,8 @@ fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
 }
 
 fn calls(text: &str, tool_calls: &[ToolCall]) -> Message {
-    Message { tool_calls: tool_calls.to_vec(), ..said(Role::Assistant, text) }
+    MessageFields { tool_calls: tool_calls.to_vec(), ..said(Role::Assistant, text).into_fields() }
+        .into()
 }
 
 /// The request is refused at this field, and no text of it is told.

@@ -18,7 +18,7 @@ use super::ids::{Mark, Part};
 use super::output::custom_input;
 use crate::fault::{Fault, FaultKind};
 use crate::protocol::{Past, media};
-use crate::turn::{Message, Reply, Role, ToolCall};
+use crate::turn::{Message, MessageFields, Reply, Role, ToolCall};
 
 /// Under which name reasoning is counted that contributes nothing.
 const REASONING: &str = "reasoning";
@@ -78,12 +78,14 @@ impl<'p> Conversation<'p> {
     pub(super) fn result(&mut self, call_id: Option<String>, content: Content) {
         self.close();
         let message = self.message(Role::Tool, content);
-        self.messages.push(Message { tool_call_id: call_id, ..message });
+        self.messages
+            .push(Message::from(MessageFields { tool_call_id: call_id, ..message.into_fields() }));
     }
 
     fn message(&mut self, role: Role, content: Content) -> Message {
         content.skipped.iter().for_each(|kind| self.skip(kind));
-        Message { media_dropped: content.media, ..Message::text(role, content.text) }
+        MessageFields { media_dropped: content.media, ..MessageFields::text(role, content.text) }
+            .into()
     }
 
     /// Text of the model.

@@ -113,8 +113,11 @@ fn asked(mut raw: RawRequest, past: &dyn Past) -> Result<Asked, Fault> {
         _ => ReplyForm::Json,
     };
     let mut asked = Asked {
-        tools: if tool_choice == ToolChoice::None { Vec::new() } else { tools.offered },
-        loaded_tools: tools.found.into_values().flatten().collect(),
+        tools: match tool_choice {
+            ToolChoice::None => Default::default(),
+            _ => tools.offered.into(),
+        },
+        loaded_tools: tools.found.into_values().flatten().collect::<Vec<_>>().into(),
         wire_tools: tools.wire,
         tool_choice,
         parallel_tool_calls: raw.parallel_tool_calls,

@@ -7,7 +7,7 @@ use crate::record::tests::turn_record;
 use crate::record::{HistoryMode, TurnRecord};
 use crate::rules::RuleSet;
 use crate::trajectory::{Habits, Path, Reader, Resume, Root, Trajectory, answer_digest};
-use crate::turn::{Message, Reply, Role, Tool, ToolCall};
+use crate::turn::{Message, MessageFields, Reply, Role, Tool, ToolCall};
 
 /// A model whose tokens are bytes. Its template leaves out reasoning, or keeps it.
 pub(super) struct Bytes {
@@ -184,7 +184,7 @@ pub(super) fn said(text: &str) -> Message {
 }
 
 pub(super) fn result(id: &str, text: &str) -> Message {
-    Message { tool_call_id: Some(id.into()), ..Message::text(Role::Tool, text) }
+    MessageFields { tool_call_id: Some(id.into()), ..MessageFields::text(Role::Tool, text) }.into()
 }
 
 pub(super) fn call(id: &str, arguments: &str) -> ToolCall {
@@ -192,19 +192,19 @@ pub(super) fn call(id: &str, arguments: &str) -> ToolCall {
 }
 
 pub(super) fn calls(text: &str, calls: &[ToolCall]) -> Message {
-    Message { tool_calls: calls.to_vec(), ..said(text) }
+    MessageFields { tool_calls: calls.to_vec(), ..said(text).into_fields() }.into()
 }
 
 pub(super) fn thought(reasoning: &str, message: Message) -> Message {
-    Message { reasoning: Some(reasoning.into()), ..message }
+    MessageFields { reasoning: Some(reasoning.into()), ..message.into_fields() }.into()
 }
 
 impl From<Message> for Reply {
     fn from(message: Message) -> Self {
         Reply {
-            reasoning: message.reasoning,
-            content: message.content,
-            tool_calls: message.tool_calls,
+            reasoning: message.reasoning.clone(),
+            content: message.content.clone(),
+            tool_calls: message.tool_calls.clone(),
             ill_formed: false,
             remarks: Vec::new(),
         }

@@ -60,7 +60,7 @@ fn explicit_nulls_are_absent() {
 fn content_comes_in_many_shapes() {
     let content = |content: Value| {
         let message = message(json!({"role": "user", "content": content}));
-        (message.content, message.media_dropped)
+        (message.content.clone(), message.media_dropped)
     };
     assert_eq!(content(json!("a")), ("a".to_owned(), 0));
     assert_eq!(content(json!([])), (String::new(), 0));
@@ -161,7 +161,7 @@ fn the_older_form_of_calls_is_tied_by_name() {
     assert_eq!(result.tool_call_id.as_ref(), Some(&call.tool_calls[0].id));
     let asked = read(&with(json!({"functions": [{"name": "f", "parameters": {}}]})));
     let want = json!({"type": "function", "function": {"name": "f", "parameters": {}}});
-    assert_eq!(asked.tools, [want]);
+    assert_eq!(*asked.tools, [want]);
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn a02_text_before_results_comes_after_them() {
 fn texts_are_joined_unless_results_stand_between() {
     let text = |text: &str| json!({"type": "text", "text": text});
     let answer = json!({"type": "tool_result", "tool_use_id": "t", "content": "A"});
-    let joined = |content: Value| user(content).pop().unwrap().content;
+    let joined = |content: Value| user(content).pop().unwrap().into_fields().content;
     assert_eq!(joined(json!([text("a"), text("b")])), "ab");
     assert_eq!(joined(json!([answer, text("a"), text("b")])), "ab");
     assert_eq!(joined(json!([text("a"), answer, answer, text("b"), text("c")])), "a\nbc");
@@ -95,14 +95,21 @@ fn a03_an_image_leaves_a_placeholder() {
         "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}});
     let answer =
         |content: Value| json!([{"type": "tool_result", "tool_use_id": "t", "content": content}]);
-    let dropped = |text| Message { media_dropped: 1, ..result("t", text) };
+    let dropped =
+        |text| Message::from(MessageFields { media_dropped: 1, ..result("t", text).into_fields() });
     let shot = json!([{"type": "text", "text": "shot"}, image]);
     assert_eq!(user(answer(shot)), [dropped("shot[image omitted]")]);
     assert_eq!(user(answer(json!([image]))), [dropped("[image omitted]")]);
-    let seen = Message { media_dropped: 2, ..said(Role::User, "[image omitted]x[image omitted]") };
+    let seen = Message::from(MessageFields {
+        media_dropped: 2,
+        ..said(Role::User, "[image omitted]x[image omitted]").into_fields()
+    });
     assert_eq!(user(json!([image, {"type": "text", "text": "x"}, image])), [seen]);
     // Beside a result it is text of the user's.
-    let beside = Message { media_dropped: 1, ..said(Role::User, "[image omitted]") };
+    let beside = Message::from(MessageFields {
+        media_dropped: 1,
+        ..said(Role::User, "[image omitted]").into_fields()
+    });
     let mut both = answer(json!("ok"));
     both.as_array_mut().unwrap().push(image);
     assert_eq!(user(both), [result("t", "ok"), beside]);
@@ -114,10 +121,10 @@ fn a04_thinking_is_reasoning() {
         {"type": "thinking", "thinking": "look first", "signature": "x"},
         {"type": "tool_use", "id": "t1", "name": "Read", "input": {"p": "a"}},
     ]);
-    let want = Message {
+    let want = Message::from(MessageFields {
         reasoning: Some("look first".to_owned()),
-        ..calls("", &[call("t1", "Read", r#"{"p":"a"}"#)])
-    };
+        ..calls("", &[call("t1", "Read", r#"{"p":"a"}"#)]).into_fields()
+    });
     assert_eq!(assistant(content), [want]);
     let thoughts = json!([
         {"type": "thinking", "thinking": "", "signature": "x"},
@@ -125,7 +132,10 @@ fn a04_thinking_is_reasoning() {
         {"type": "thinking", "thinking": "b", "signature": null},
         {"type": "text", "text": "c"},
     ]);
-    let want = Message { reasoning: Some("a\nb".to_owned()), ..said(Role::Assistant, "c") };
+    let want = Message::from(MessageFields {
+        reasoning: Some("a\nb".to_owned()),
+        ..said(Role::Assistant, "c").into_fields()
+    });
     assert_eq!(assistant(thoughts), [want]);
 }
 
@@ -169,7 +179,10 @@ fn a06_documents_of_text_are_read() {
     );
     assert_eq!(text(json!({"type": "content", "content": "E"})), [said(Role::User, "E")]);
     let blocks = json!([{"type": "text", "text": "F"}, {"type": "image"}]);
-    let want = Message { media_dropped: 1, ..said(Role::User, "F[image omitted]") };
+    let want = Message::from(MessageFields {
+        media_dropped: 1,
+        ..said(Role::User, "F[image omitted]").into_fields()
+    });
     assert_eq!(text(json!({"type": "content", "content": blocks})), [want]);
     let encoded = json!({"type": "base64", "media_type": "text/plain", "data": "SGk="});
     assert_eq!(text(encoded), [said(Role::User, "Hi")]);
@@ -310,17 +323,21 @@ fn a16_text_behind_a_call_is_a_message_of_its_own() {
         [first.clone(), calls("B", &[call("t2", "f", "{}")])]
     );
     let thought = json!({"type": "thinking", "thinking": "r"});
-    let thinking =
-        Message { reasoning: Some("r".to_owned()), ..calls("", &[call("t2", "f", "{}")]) };
+    let thinking = Message::from(MessageFields {
+        reasoning: Some("r".to_owned()),
+        ..calls("", &[call("t2", "f", "{}")]).into_fields()
+    });
     assert_eq!(
         assistant(json!([text("A"), use_of("t1"), thought, use_of("t2")])),
         [first.clone(), thinking]
     );
     assert_eq!(assistant(json!([text("A"), use_of("t1"), text("")])), [first]);
     let thought = |text: &str| json!({"type": "thinking", "thinking": text});
-    let mused = |r: &str, text: &str| Message {
-        reasoning: Some(r.to_owned()),
-        ..said(Role::Assistant, text)
+    let mused = |r: &str, text: &str| {
+        Message::from(MessageFields {
+            reasoning: Some(r.to_owned()),
+            ..said(Role::Assistant, text).into_fields()
+        })
     };
     assert_eq!(
         assistant(json!([
@@ -391,7 +408,10 @@ fn blocks_that_nobody_knows_are_counted_and_never_looked_into() {
             {"type": "x".repeat(100)},
         ]},
     ]})));
-    let file = Message { media_dropped: 1, ..said(Role::User, "[file omitted]") };
+    let file = Message::from(MessageFields {
+        media_dropped: 1,
+        ..said(Role::User, "[file omitted]").into_fields()
+    });
     assert_eq!(asked.messages, [said(Role::Assistant, "a"), result("t", "b"), file]);
     let long = "x".repeat(64);
     let want = json!({"brand_new": 1, "mcp_tool_use": 2, "server_tool_use": 1,

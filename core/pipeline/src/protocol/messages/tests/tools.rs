@@ -120,7 +120,7 @@ fn deferred_tools_are_told_where_a_result_refers_to_them() {
     let loaded = body(&late, &format!("[{reference}]"));
     assert_eq!(loaded.tools, plain.tools, "and never stands in the list");
     let function = json!({"name": "late", "description": "d", "parameters": {"z": 1.0, "a": []}});
-    assert_eq!(loaded.loaded_tools, [json!({"type": "function", "function": function})]);
+    assert_eq!(*loaded.loaded_tools, [json!({"type": "function", "function": function})]);
     let told = "Tool loaded: {\"name\":\"late\",\"description\":\"d\",\"parameters\":{\"z\":1.0,\"a\":[ ]}}\n";
     assert_eq!(loaded.messages[0].content, told);
     let twice = format!(r#"[{{"type":"text","text":"x"}},{reference},{reference}]"#);

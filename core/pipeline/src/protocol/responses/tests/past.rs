@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Kept, X, Y, call, meta, output_of, reply, try_read, user, wire};
 use crate::fault::FaultKind;
 use crate::protocol::ReplyMeta;
-use crate::turn::{Asked, Finish, Message, Reply, Role, WireForm};
+use crate::turn::{Asked, Finish, Message, MessageFields, Reply, Role, WireForm};
 
 fn whole() -> Reply {
     reply(Some("thought"), "text", &[call("c1", "f", "{}"), call("c2", "g", "{}")])
@@ -17,11 +17,12 @@ fn read(input: Value, past: &Kept) -> Asked {
 }
 
 fn assistant(reply: &Reply) -> Message {
-    Message {
+    MessageFields {
         reasoning: reply.reasoning.clone(),
         tool_calls: reply.tool_calls.clone(),
-        ..Message::text(Role::Assistant, reply.content.as_str())
+        ..MessageFields::text(Role::Assistant, reply.content.as_str())
     }
+    .into()
 }
 
 #[test]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{X, call, json_of, meta, output_of, read, reply, wire};
-use crate::turn::{Finish, Message, Reply, Role, ToolCall, WireForm};
+use crate::turn::{Finish, Message, MessageFields, Reply, Role, ToolCall, WireForm};
 
 #[test]
 fn a_response_has_the_known_keys_only() {
@@ -180,14 +180,13 @@ proptest! {
         let sent = output_of(&reply, &meta(Finish::Stop));
         let asked = read(&json!({"model": "m", "input": sent}));
         let [message] = &asked.messages[..] else { panic!("{:?}", asked.messages) };
-        let whole = Message {
+        let whole = Message::from(MessageFields {
             reasoning: reply.reasoning.clone().filter(|text| !text.is_empty()),
             tool_calls: reply.tool_calls.iter().map(told).collect(),
-            ..Message::text(Role::Assistant, reply.content.as_str())
-        };
+            ..MessageFields::text(Role::Assistant, reply.content.as_str()) });
         if reply.content.trim().is_empty() {
             prop_assert_eq!(message.content.trim(), "");
-            prop_assert_eq!(&Message { content: whole.content.clone(), ..message.clone() }, &whole);
+            prop_assert_eq!(&Message::from(MessageFields { content: whole.content.clone(), ..message.clone().into_fields() }), &whole);
         } else {
             prop_assert_eq!(message, &whole);
         }

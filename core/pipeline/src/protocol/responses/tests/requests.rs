@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{call, messages, read, try_read, user, with};
 use crate::fault::FaultKind;
 use crate::protocol::Dialect;
-use crate::turn::{Asked, Message, ReplyForm, Role, Sampling, ToolCall};
+use crate::turn::{Asked, Message, MessageFields, ReplyForm, Role, Sampling, ToolCall};
 
 /// The request is refused at this field.
 fn check_bad(body: &Value, param: &str) -> String {
@@ -17,15 +17,17 @@ fn check_bad(body: &Value, param: &str) -> String {
 }
 
 fn assistant(reasoning: Option<&str>, content: &str, tool_calls: &[ToolCall]) -> Message {
-    Message {
+    MessageFields {
         reasoning: reasoning.map(str::to_owned),
         tool_calls: tool_calls.to_vec(),
-        ..Message::text(Role::Assistant, content)
+        ..MessageFields::text(Role::Assistant, content)
     }
+    .into()
 }
 
 fn result(id: &str, content: &str) -> Message {
-    Message { tool_call_id: Some(id.to_owned()), ..Message::text(Role::Tool, content) }
+    MessageFields { tool_call_id: Some(id.to_owned()), ..MessageFields::text(Role::Tool, content) }
+        .into()
 }
 
 fn said(text: &str) -> Message {
@@ -198,7 +200,10 @@ fn b11_outputs_are_texts_or_lists() {
         {"type": "input_text", "text": "a"},
         {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="},
     ]);
-    let want = Message { media_dropped: 1, ..result("a", "a[image omitted]") };
+    let want = Message::from(MessageFields {
+        media_dropped: 1,
+        ..result("a", "a[image omitted]").into_fields()
+    });
     assert_eq!(output(list), want);
     assert_eq!(output(json!("{\"t\":15}")), result("a", "{\"t\":15}"));
     assert_eq!(output(Value::Null), result("a", ""));
@@ -206,7 +211,13 @@ fn b11_outputs_are_texts_or_lists() {
         "file_data": "data:text/plain;base64,aGk="}]);
     assert_eq!(output(file), result("a", "hi"));
     let file = json!([{"type": "input_file", "file_data": "data:application/pdf;base64,aGk="}]);
-    assert_eq!(output(file), Message { media_dropped: 1, ..result("a", "[file omitted]") });
+    assert_eq!(
+        output(file),
+        Message::from(MessageFields {
+            media_dropped: 1,
+            ..result("a", "[file omitted]").into_fields()
+        })
+    );
 }
 
 #[test]

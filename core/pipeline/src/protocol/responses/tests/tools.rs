@@ -148,7 +148,7 @@ fn b08_custom_tools_go_round() {
             "properties": {"input": {"type": "string",
                 "description": "The input, free text that fits the grammar"}},
             "required": ["input"]}}}]);
-    assert_eq!(Value::from(asked.tools.clone()), want);
+    assert_eq!(Value::from(asked.tools.to_vec()), want);
     let patch = "*** Begin Patch\n*** End Patch\n";
     let arguments = r#"{"input":"*** Begin Patch\n*** End Patch\n"}"#;
     let item = sent(&asked, "apply_patch", arguments);
@@ -261,7 +261,7 @@ fn a_search_shows_what_it_finds_in_its_result() {
     let want =
         r#"[{"type":"function","function":{"name":"n__f","description":"F.","parameters":{}}}]"#;
     assert_eq!(asked.messages[2].content, want);
-    assert_eq!(Value::from(asked.loaded_tools.clone()).to_string(), want);
+    assert_eq!(Value::from(asked.loaded_tools.to_vec()).to_string(), want);
     assert_eq!(sent(&asked, "n__f", "{}")["namespace"], "n");
     // A search that the provider runs is none here, so nothing may hide behind it.
     let asked = with_tools(json!([deferred, {"type": "tool_search"}]));
