@@ -20,7 +20,7 @@ use crate::bounds::{ENGINE_BACKOFF, TELL};
 use crate::engine::Engine;
 use crate::plane::Plane;
 use crate::stats::Counters;
-use crate::stream::{read, within, write};
+use crate::stream::{read, within, write_pieces};
 use crate::wake::{Permit, Permits};
 
 /// The shard's connections to every engine.
@@ -202,18 +202,15 @@ impl Pool {
         Ok(Reply { stream, unread, engine, deadline, _permit: permit })
     }
 
-    /// The request in one piece: a copy at memory speed, and one write.
-    fn bytes(&self, engine: usize, session: &SessionId, request: &EngineRequest) -> Bytes {
+    /// The request in pieces; those of the body are shared, so that another try costs nothing.
+    fn bytes(&self, engine: usize, session: &SessionId, request: &EngineRequest) -> Vec<Bytes> {
         let engine = &self.plane.engines[engine];
         let length = request.body.iter().map(Bytes::len).sum();
         let path = format!("{}{}", engine.prefix, request.path);
         let session = session.to_string();
         let extra = [("X-SMG-Routing-Key", session.as_str())];
         let head = http::request_head(&engine.host, &path, length, &extra);
-        let mut bytes = BytesMut::with_capacity(head.len() + length);
-        bytes.extend_from_slice(&head);
-        request.body.iter().for_each(|piece| bytes.extend_from_slice(piece));
-        bytes.freeze()
+        std::iter::once(head).chain(request.body.iter().cloned()).collect()
     }
 
     async fn connect(&self, engine: usize) -> Result<TcpStream, NoReply> {
@@ -231,13 +228,13 @@ impl Pool {
     async fn ask(
         &self,
         mut stream: TcpStream,
-        request: Bytes,
+        request: Vec<Bytes>,
         deadline: Instant,
     ) -> Result<(TcpStream, BytesMut), NoReply> {
         let left = deadline.saturating_duration_since(Instant::now());
         let ask = async {
             let broken = |error: std::io::Error| NoReply::Broken(error.to_string());
-            write(&mut stream, request, left).await.map_err(broken)?;
+            write_pieces(&mut stream, request, left).await.map_err(broken)?;
             let mut unread = BytesMut::new();
             match read(&mut stream, &mut unread).await.map_err(broken)? {
                 0 => Err(NoReply::Broken("it closed the connection without a reply".to_owned())),
