@@ -94,7 +94,9 @@ impl<'a> Pull<'a> {
         let count = self.at - start;
         let leading_zero = count > 1 && self.text[start] == b'0';
         let goes_on = matches!(self.text.get(self.at), Some(b'.' | b'e' | b'E'));
-        (count > 0 && !leading_zero && !goes_on).then(|| u32::try_from(number).ok()).flatten()
+        // More digits than that may have wrapped.
+        let fits = (1..=DIGITS).contains(&count) && !leading_zero && !goes_on;
+        fits.then(|| u32::try_from(number).ok()).flatten()
     }
 
     /// Reads a list of ids.
