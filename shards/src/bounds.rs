@@ -6,6 +6,8 @@ use std::time::Duration;
 pub(crate) const READ_BYTES: usize = 16 << 10;
 /// Free space that a read is given at most when the one before filled its own.
 pub(crate) const MOST_READ_BYTES: usize = 256 << 10;
+/// Pieces that one write takes: the kernel's `IOV_MAX`.
+pub(crate) const PIECES_AT_ONCE: usize = 1_024;
 /// Buffers that grew beyond this are given back between exchanges.
 pub(crate) const KEPT_BUFFER_BYTES: usize = 64 << 10;
 /// Bytes of later requests that are read while an exchange waits; the read that reaches it may go

@@ -26,6 +26,7 @@ mod stats;
 mod stream;
 mod sync;
 mod unsafe_fd;
+mod unsafe_iovec;
 mod wake;
 
 use std::net::SocketAddr;

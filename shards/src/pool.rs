@@ -32,7 +32,7 @@ use crate::EngineFailure;
 use crate::bounds::{CIRCUIT_STRIKES, ENGINE_BACKOFF, TELL};
 use crate::plane::Plane;
 use crate::stats::Counters;
-use crate::stream::{read, within, write};
+use crate::stream::{read, within, write_pieces};
 use lane::Lane;
 pub(crate) use probe::tend;
 pub(crate) use trail::Trail;
@@ -274,18 +274,15 @@ impl Pool {
         self.ask(stream, bytes, deadline).await
     }
 
-    /// The request in one piece: a copy at memory speed, and one write.
-    fn bytes(&self, engine: usize, session: &SessionId, request: &EngineRequest) -> Bytes {
+    /// The request in pieces; those of the body are shared, so that another try costs nothing.
+    fn bytes(&self, engine: usize, session: &SessionId, request: &EngineRequest) -> Vec<Bytes> {
         let engine = &self.plane.engines[engine];
         let length = request.body.iter().map(Bytes::len).sum();
         let path = format!("{}{}", engine.prefix, request.path);
         let session = session.to_string();
         let extra = [("X-SMG-Routing-Key", session.as_str())];
         let head = http::request_head(&engine.host, &path, length, &extra);
-        let mut bytes = BytesMut::with_capacity(head.len() + length);
-        bytes.extend_from_slice(&head);
-        request.body.iter().for_each(|piece| bytes.extend_from_slice(piece));
-        bytes.freeze()
+        std::iter::once(head).chain(request.body.iter().cloned()).collect()
     }
 
     async fn connect(&self, engine: usize) -> Result<TcpStream, NoReply> {
@@ -303,13 +300,13 @@ impl Pool {
     async fn ask(
         &self,
         mut stream: TcpStream,
-        request: Bytes,
+        request: Vec<Bytes>,
         deadline: Instant,
     ) -> Result<(TcpStream, BytesMut), NoReply> {
         let left = deadline.saturating_duration_since(Instant::now());
         let ask = async {
             let broken = |error: std::io::Error| NoReply::Broken(error.to_string());
-            write(&mut stream, request, left).await.map_err(broken)?;
+            write_pieces(&mut stream, request, left).await.map_err(broken)?;
             let mut unread = BytesMut::new();
             match read(&mut stream, &mut unread).await.map_err(broken)? {
                 0 => Err(NoReply::Broken("it closed the connection without a reply".to_owned())),

@@ -1,4 +1,4 @@
-//! The one place with unsafe code: a descriptor is duplicated, so that one leaves its driver.
+//! A descriptor is duplicated, so that one leaves its driver. Unsafe: it is a bare number.
 
 #![expect(unsafe_code, reason = "monoio shows a descriptor as a bare number only")]
 

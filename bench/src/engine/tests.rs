@@ -116,7 +116,13 @@ fn send(engine: &EngineHandle, request: EngineRequest) -> (u16, Vec<u8>) {
 fn request(kind: EngineKind, prompt: &[TokenId], sampling: &Sampling) -> EngineRequest {
     let max_tokens = sampling.max_tokens.unwrap_or(4096);
     let request_id = "0123456789abcdef";
-    kind.request(&EngineCall { model: "demo", prompt: &[prompt], sampling, max_tokens, request_id })
+    kind.request(&EngineCall {
+        model: "demo",
+        prompt: &[rollgate_pipeline::id_text::of(prompt)],
+        sampling,
+        max_tokens,
+        request_id,
+    })
 }
 
 /// One generation call, made and read as the gateway does.

@@ -7,6 +7,7 @@
 mod check;
 mod health;
 mod numbers;
+mod pull;
 mod refusal;
 mod sglang;
 mod vllm;
@@ -41,8 +42,8 @@ pub enum EngineKind {
 pub struct EngineCall<'a> {
     /// The engine's name of the model.
     pub model: &'a str,
-    /// The prompt, in pieces that follow each other.
-    pub prompt: &'a [&'a [TokenId]],
+    /// The prompt's ids as text ([`crate::id_text`]), in pieces that follow each other.
+    pub prompt: &'a [Bytes],
     /// How to sample. Only what is set is sent; `extra` comes last and wins.
     pub sampling: &'a Sampling,
     /// Most tokens to sample; always sent, in place of the one in `sampling`.
@@ -177,9 +178,16 @@ fn parameters(call: &EngineCall<'_>, names: &Names) -> Map<String, Value> {
     map
 }
 
-/// A body `HEAD[ids]TAIL`.
-fn body(head: String, prompt: &[&[TokenId]], tail: String) -> Vec<Bytes> {
-    vec![Bytes::from(head), Bytes::from(numbers::write_ids(prompt)), Bytes::from(tail)]
+/// A body `HEAD[ids]TAIL`: the ids are shared, but for the last comma.
+fn body(head: String, prompt: &[Bytes], tail: String) -> Vec<Bytes> {
+    let mut body = Vec::with_capacity(prompt.len() + 2);
+    body.push(Bytes::from(head));
+    body.extend(prompt.iter().filter(|piece| !piece.is_empty()).cloned());
+    if let [_, .., last] = &mut *body {
+        last.truncate(last.len() - 1);
+    }
+    body.push(Bytes::from(tail));
+    body
 }
 
 /// Text as a JSON string.

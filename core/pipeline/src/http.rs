@@ -16,7 +16,7 @@ pub use framing::Framing;
 pub use head::{Header, Method, RequestHead, read_head};
 pub use reply::{ReplyFraming, ReplyHead, ReplyReader, read_reply_head};
 pub use route::{Call, Route, guessed, route};
-pub use write::{CONTINUE, chunk, events_head, last_chunk, reply, request_head};
+pub use write::{CONTINUE, chunk, events_head, last_chunk, reply, request_head, rest_of_chunks};
 
 #[cfg(test)]
 mod tests;

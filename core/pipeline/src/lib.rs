@@ -10,6 +10,7 @@ pub mod exchange;
 pub mod fault;
 pub mod http;
 pub mod id;
+pub mod id_text;
 pub mod limits;
 pub mod parse;
 pub mod planted;

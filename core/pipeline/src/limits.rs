@@ -79,6 +79,8 @@ pub const COMMANDS_PER_SHARD: usize = 1_024;
 pub const HANDOVERS_PER_SHARD: usize = 4_096;
 /// Largest journal frame, in bytes.
 pub const FRAME_BYTES: usize = 1 << 30;
+/// Text of ids that is held in one piece before the next one begins, in bytes.
+pub const RUN_BYTES: usize = 64 << 10;
 /// Idle keep-alive connections kept per engine and shard.
 pub const ENGINE_IDLE_CONNECTIONS: usize = 256;
 /// Template instructions one render may spend, against endless loops.

@@ -33,8 +33,8 @@ pub enum Record {
     Sealed(Sealed),
 }
 
-/// The JSON part of a frame.
-#[derive(Serialize, Deserialize)]
+/// The JSON part of a frame, as it is read.
+#[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Meta {
     Opened(Box<Opened>),
@@ -44,20 +44,33 @@ enum Meta {
     Sealed(Sealed),
 }
 
+/// The JSON part of a frame, as it is written: nothing is copied for it.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Shown<'a> {
+    Opened(&'a Opened),
+    Turn(&'a TurnRecord),
+    Delivery(&'a Delivery),
+    Reward(&'a Reward),
+    Sealed(&'a Sealed),
+}
+
 impl Record {
     /// The record as one journal frame.
-    pub fn to_frame(self) -> Result<Bytes, FrameError> {
-        let (meta, columns) = match self {
-            Record::Opened(opened) => (Meta::Opened(opened), Vec::new()),
-            Record::Turn(mut turn) => {
-                let columns = turn.take_columns();
-                (Meta::Turn(turn), columns)
-            }
-            Record::Delivery(delivery) => (Meta::Delivery(delivery), Vec::new()),
-            Record::Reward(reward) => (Meta::Reward(reward), Vec::new()),
-            Record::Sealed(sealed) => (Meta::Sealed(sealed), Vec::new()),
+    pub fn to_frame(mut self) -> Result<Bytes, FrameError> {
+        self.frame()
+    }
+
+    /// The record as one journal frame. It changes nothing that can be seen of the record.
+    pub(crate) fn frame(&mut self) -> Result<Bytes, FrameError> {
+        let shown = match self {
+            Record::Turn(turn) => return turn.frame(),
+            Record::Opened(opened) => Shown::Opened(opened),
+            Record::Delivery(delivery) => Shown::Delivery(delivery),
+            Record::Reward(reward) => Shown::Reward(reward),
+            Record::Sealed(sealed) => Shown::Sealed(sealed),
         };
-        frame::write(&serde_json::to_vec(&meta)?, &columns)
+        frame::write(0, |out| serde_json::to_writer(out, &shown), |_| {})
     }
 
     fn from_payload(payload: &[u8]) -> Result<Self, FrameError> {
@@ -72,6 +85,18 @@ impl Record {
             Meta::Reward(reward) => Record::Reward(reward),
             Meta::Sealed(sealed) => Record::Sealed(sealed),
         })
+    }
+}
+
+impl TurnRecord {
+    /// The record as one journal frame.
+    pub(crate) fn frame(&mut self) -> Result<Bytes, FrameError> {
+        self.columns = self.column_lengths();
+        let turn = &*self;
+        let json = |out: &mut Vec<u8>| serde_json::to_writer(out, &Shown::Turn(turn));
+        let frame = frame::write(turn.column_bytes(), json, |out| turn.write_columns(out));
+        self.columns = [0; 3];
+        frame
     }
 }
 

@@ -5,6 +5,7 @@ use serde::de::IgnoredAny;
 
 use super::EngineKind;
 use super::numbers::Column;
+use super::pull::{Pull, Slot};
 use super::refusal::clipped;
 use crate::fault::{Fault, FaultKind};
 use crate::id::TokenId;
@@ -50,7 +51,39 @@ pub enum Matched {
     Other(IgnoredAny),
 }
 
+impl Span {
+    /// Reads one.
+    pub fn pull(pull: &mut Pull<'_>) -> Option<Self> {
+        let (mut version, mut start, mut end) = (Slot::default(), Slot::default(), Slot::default());
+        pull.object(|pull, key| match key {
+            b"version" => version.put(pull.text()?.into_owned()),
+            b"start" => start.put(pull.integer()?),
+            b"end" => end.put(pull.integer()?),
+            _ => pull.skip(),
+        })?;
+        Some(Self { version: version.0?, start: start.0?, end: end.0? })
+    }
+
+    /// Reads a list of them.
+    pub fn pull_all(pull: &mut Pull<'_>) -> Option<Vec<Self>> {
+        let mut spans = Vec::new();
+        pull.array(|pull| {
+            spans.push(Self::pull(pull)?);
+            Some(())
+        })?;
+        Some(spans)
+    }
+}
+
 impl Matched {
+    /// Reads one that is a text or an id.
+    pub fn pull(pull: &mut Pull<'_>) -> Option<Self> {
+        match pull.begins_text() {
+            true => pull.text().map(|text| Matched::Text(text.into_owned())),
+            false => pull.integer().map(|_| Matched::Other(IgnoredAny)),
+        }
+    }
+
     /// The stop text, if it was one.
     pub fn text(self) -> Option<String> {
         match self {

@@ -1,6 +1,4 @@
-//! Columns of numbers in JSON: token ids out, ids and log-probabilities in.
-//!
-//! A prompt is tens of thousands of ids, so neither direction builds a JSON tree.
+//! Columns of numbers in JSON: ids and log-probabilities, read without a JSON tree.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,36 +9,6 @@ use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 use crate::id::TokenId;
 
-/// Bytes to reserve per id: five digits and a comma, which fits vocabularies below 100 000 exactly
-/// and others nearly.
-const BYTES_PER_ID: usize = 7;
-/// Most digits of a `u32`.
-const DIGITS: usize = 10;
-
-/// Ids of the pieces as the inside of one JSON array: `1,2,3`.
-pub fn write_ids(pieces: &[&[TokenId]]) -> Vec<u8> {
-    let count: usize = pieces.iter().map(|piece| piece.len()).sum();
-    let mut out = Vec::with_capacity(count * BYTES_PER_ID);
-    for &id in pieces.iter().copied().flatten() {
-        let mut digits = [0_u8; DIGITS];
-        let mut first = DIGITS;
-        let mut rest = id;
-        loop {
-            first -= 1;
-            digits[first] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        if !out.is_empty() {
-            out.push(b',');
-        }
-        out.extend_from_slice(&digits[first..]);
-    }
-    out
-}
-
 /// Log-probabilities with the id that each belongs to, where the engine names it.
 #[derive(Debug, Default, PartialEq)]
 pub struct Column {
@@ -48,6 +16,14 @@ pub struct Column {
     pub ids: Vec<Option<TokenId>>,
     /// The log-probability of each entry; `None` only where nothing precedes a prompt token.
     pub logprobs: Vec<Option<f32>>,
+}
+
+impl Column {
+    /// An empty one with room for a usual answer.
+    pub fn with_room() -> Self {
+        const USUAL: usize = 512;
+        Self { ids: Vec::with_capacity(USUAL), logprobs: Vec::with_capacity(USUAL) }
+    }
 }
 
 /// One entry of a [`Column`], in the engine's spelling.
@@ -118,29 +94,4 @@ impl Entry for Triple {
 /// The id in `token_id:15`, the form in which vLLM writes tokens on request.
 pub fn spelled_id(token: &str) -> Option<TokenId> {
     token.strip_prefix("token_id:")?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_are_written_as_json() {
-        let check = |pieces: &[&[TokenId]], json: &str| {
-            assert_eq!(String::from_utf8(write_ids(pieces)).unwrap(), json);
-        };
-        check(&[], "");
-        check(&[&[], &[0]], "0");
-        check(&[&[1, 10], &[], &[109, 151_645]], "1,10,109,151645");
-        check(&[&[u32::MAX]], "4294967295");
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn ids_read_back(a: Vec<TokenId>, b: Vec<TokenId>) {
-            let json = [b"[".to_vec(), write_ids(&[&a, &b]), b"]".to_vec()].concat();
-            let read: Vec<TokenId> = serde_json::from_slice(&json).unwrap();
-            proptest::prop_assert_eq!(read, [a, b].concat());
-        }
-    }
 }

@@ -1,10 +1,13 @@
 //! Tables of engine replies, in the shapes that the engines were seen to send.
 
+mod readers;
+
 use serde_json::{Value, json};
 
 use super::EngineKind::{self, Sglang, Vllm, VllmCompletions};
 use super::{EngineCall, EngineRequest};
 use crate::fault::{Fault, FaultKind};
+use crate::id_text;
 use crate::turn::{Finish, Generated, Sampling, VersionSpan};
 
 const VOCAB: u32 = 100;
@@ -17,7 +20,7 @@ fn asks(kind: EngineKind, sampling: Value, path: &str, body: &str) {
     let sampling: Sampling = serde_json::from_value(sampling).unwrap();
     let call = EngineCall {
         model: "m",
-        prompt: &[&[1, 2], &[30]],
+        prompt: &[id_text::of(&[1, 2]), id_text::of(&[]), id_text::of(&[30]), id_text::of(&[])],
         sampling: &sampling,
         max_tokens: 64,
         request_id: "r\"1",

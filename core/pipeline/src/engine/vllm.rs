@@ -2,6 +2,8 @@
 //!
 //! Both routes answer with the stop token among the ids; text is not asked for, or not looked at.
 
+mod quick;
+
 use std::borrow::Cow;
 
 use serde::Deserialize;
@@ -12,6 +14,7 @@ use super::numbers::{self, Column, Named};
 use super::{EngineCall, EngineKind, EngineRequest, Names, body, parameters, quoted};
 use crate::fault::Fault;
 use crate::id::TokenId;
+use crate::id_text;
 use crate::turn::Finish;
 
 const GENERATE: &str = "/inference/v1/generate";
@@ -116,18 +119,52 @@ struct Lists<'a> {
 
 /// Reads the tokens route's reply.
 pub fn read_generate(reply: &[u8]) -> Result<Told, Fault> {
-    let reply: Reply<Choice<Contents>> = check::parsed(EngineKind::Vllm, reply)?;
-    told(EngineKind::Vllm, reply, |logprobs| logprobs.content)
+    quick_generate(reply).unwrap_or_else(|| slow_generate(reply))
+}
+
+fn quick_generate(reply: &[u8]) -> Option<Result<Told, Fault>> {
+    let reply = quick::read(reply, quick::contents)?;
+    Some(told(EngineKind::Vllm, reply, Some))
+}
+
+fn slow_generate(reply: &[u8]) -> Result<Told, Fault> {
+    let reply = check::parsed(EngineKind::Vllm, reply)?;
+    told(EngineKind::Vllm, reply, |logprobs: Contents| logprobs.content)
 }
 
 /// Reads the completions route's reply.
 pub fn read_complete(reply: &[u8]) -> Result<Told, Fault> {
-    let reply: Reply<Choice<Lists<'_>>> = check::parsed(EngineKind::VllmCompletions, reply)?;
-    told(EngineKind::VllmCompletions, reply, |lists| {
-        let mut ids: Vec<_> = lists.tokens.iter().map(|t| numbers::spelled_id(t)).collect();
-        ids.resize(lists.token_logprobs.len(), None);
-        Some(Column { ids, logprobs: lists.token_logprobs })
+    quick_complete(reply).unwrap_or_else(|| slow_complete(reply))
+}
+
+fn quick_complete(reply: &[u8]) -> Option<Result<Told, Fault>> {
+    let reply = quick::read(reply, quick::lists)?;
+    Some(told(EngineKind::VllmCompletions, reply, Some))
+}
+
+fn slow_complete(reply: &[u8]) -> Result<Told, Fault> {
+    let reply = check::parsed(EngineKind::VllmCompletions, reply)?;
+    told(EngineKind::VllmCompletions, reply, |lists: Lists<'_>| {
+        let ids = lists.tokens.iter().map(|token| numbers::spelled_id(token)).collect();
+        Some(listed(ids, lists.token_logprobs))
     })
+}
+
+/// What both readers say, to compare them.
+#[cfg(test)]
+pub fn both_generate(reply: &[u8]) -> (Option<Result<Told, Fault>>, Result<Told, Fault>) {
+    (quick_generate(reply), slow_generate(reply))
+}
+
+/// What both readers say, to compare them.
+#[cfg(test)]
+pub fn both_complete(reply: &[u8]) -> (Option<Result<Told, Fault>>, Result<Told, Fault>) {
+    (quick_complete(reply), slow_complete(reply))
+}
+
+fn listed(mut ids: Vec<Option<TokenId>>, logprobs: Vec<Option<f32>>) -> Column {
+    ids.resize(logprobs.len(), None);
+    Column { ids, logprobs }
 }
 
 fn told<L>(
@@ -166,14 +203,14 @@ pub fn score_generate(model: &str, ids: &[TokenId]) -> EngineRequest {
     });
     let head = format!(r#"{{"model":{},"token_ids":["#, quoted(model));
     let tail = format!(r#"],"sampling_params":{sampling}}}"#);
-    EngineRequest { path: GENERATE, body: body(head, &[ids], tail) }
+    EngineRequest { path: GENERATE, body: body(head, &[id_text::of(ids)], tail) }
 }
 
 /// Asks for scores on the completions route.
 pub fn score_complete(model: &str, ids: &[TokenId]) -> EngineRequest {
     let head = format!(r#"{{"model":{},"prompt":["#, quoted(model));
     let tail = r#"],"max_tokens":1,"temperature":1.0,"prompt_logprobs":0}"#.to_owned();
-    EngineRequest { path: COMPLETIONS, body: body(head, &[ids], tail) }
+    EngineRequest { path: COMPLETIONS, body: body(head, &[id_text::of(ids)], tail) }
 }
 
 /// Per prompt position the scored candidates; the position's own id is among them.

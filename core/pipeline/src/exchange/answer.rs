@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::park;
 use super::prepare::Prepared;
@@ -15,7 +15,7 @@ use crate::http::{self, ReplyReader};
 use crate::id::TokenId;
 use crate::parse::{Parsed, parse};
 use crate::protocol::{Dialect, ReplyMeta};
-use crate::record::{Record, TurnRecord, TurnTimes};
+use crate::record::{TurnRecord, TurnTimes};
 use crate::trajectory::answer_digest;
 use crate::turn::{Finish, Generated, Reply, ReplyForm, ToolChoice, Usage};
 
@@ -98,29 +98,26 @@ impl Exchange {
             completion_tokens: generated.ids.len() as u32,
             cached_tokens: generated.cached_tokens,
         };
-        let answer = Answer {
-            reply: parsed.reply.clone(),
-            meta: ReplyMeta {
-                id: prepared.request_id.clone(),
-                created_s: self.started.wall_ms / 1_000,
-                model: prepared.model.clone(),
-                finish: generated.finish,
-                stop_text: generated.stop_text.clone(),
-                usage,
-                wire_tools: prepared.wire_tools.clone(),
-                purpose: prepared.purpose,
-                echo: prepared.echo.clone(),
-            },
-            form: prepared.form,
+        let mut prepared = *prepared;
+        let form = prepared.form;
+        let meta = ReplyMeta {
+            id: prepared.request_id.clone(),
+            created_s: self.started.wall_ms / 1_000,
+            model: std::mem::take(&mut prepared.model),
+            finish: generated.finish,
+            stop_text: generated.stop_text.clone(),
+            usage,
+            wire_tools: std::mem::take(&mut prepared.wire_tools),
+            purpose: prepared.purpose,
+            echo: std::mem::take(&mut prepared.echo),
         };
-        let record = self.record(*prepared, generated, parsed, usage, cx);
-        let (turn, scene) = (record.turn, record.verdict.scene);
-        let record = Record::Turn(Box::new(record));
-        match cx.session.take_over(record) {
+        let mut record = self.record(prepared, generated, parsed, usage, cx);
+        match cx.session.take_over_turn(&mut record) {
             Ok(frame) => {
-                self.passage.recorded = Some(scene);
+                self.passage.recorded = Some(record.verdict.scene);
+                let answer = Answer { reply: record.reply, meta, form };
                 let said = Cell::new(Said::Nothing);
-                self.stage = Stage::Record(Rc::new(Kept { turn, answer, said }));
+                self.stage = Stage::Record(Rc::new(Kept { turn: record.turn, answer, said }));
                 Want::Durable(frame)
             }
             Err(fault) => self.fail(cx, &fault),
@@ -227,14 +224,11 @@ impl Exchange {
             let body = self.dialect.reply(&answer.reply, &answer.meta);
             return http::reply(200, "application/json", &body, self.keep_alive, &[id]);
         };
-        let mut bytes = BytesMut::new();
-        if self.stream.is_none() {
-            bytes.extend_from_slice(&http::events_head(self.keep_alive, &[id]));
-        }
-        let events = self.dialect.events(&answer.reply, &answer.meta, usage);
-        bytes.extend_from_slice(&http::chunk(&events));
-        bytes.extend_from_slice(&http::last_chunk());
-        bytes.freeze()
+        let head = match self.stream {
+            None => http::events_head(self.keep_alive, &[id]),
+            Some(_) => Bytes::new(),
+        };
+        http::rest_of_chunks(&head, &self.dialect.events(&answer.reply, &answer.meta, usage))
     }
 }
 

@@ -31,6 +31,7 @@ use crate::engine::EngineCall;
 use crate::fault::{Fault, FaultKind};
 use crate::http::ReplyReader;
 use crate::id::TokenId;
+use crate::id_text;
 use crate::limits::{PAUSE_FIRST_MS, PAUSE_LONGEST_MS, RESENDS};
 use crate::planted::{self, Bug};
 use crate::turn::{Finish, Generated, Sampling, VersionSpan};
@@ -183,10 +184,12 @@ impl Exchange {
     pub(super) fn call_engine(&mut self, cx: &mut Context<'_>, prepared: Box<Prepared>) -> Want {
         let mut prompt = prepared
             .parent
-            .map_or_else(Vec::new, |parent| cx.session.trajectory.ids_through(parent));
-        prompt.push(&prepared.stretch);
+            .map_or_else(Vec::new, |parent| cx.session.trajectory.text_through(parent));
         let sampled = prepared.parked.ids();
-        prompt.push(sampled);
+        let mut new = Vec::new();
+        id_text::write(&prepared.stretch, &mut new);
+        id_text::write(sampled, &mut new);
+        prompt.push(new.into());
         let rest;
         let sampling = match sampled.len() as u32 {
             0 => &prepared.sampling,

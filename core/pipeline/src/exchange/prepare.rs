@@ -244,8 +244,7 @@ fn stretch(
     let whole = |ids| Stretch { ids, marker_conflicts: 0 };
     let trajectory = &session.trajectory;
     if let Some(turn) = resume.same_prompt {
-        let skip = resume.parent.map_or(0, |parent| trajectory.length_through(parent)) as usize;
-        return Ok(whole(after(&trajectory.prompt_ids(turn), skip)));
+        return Ok(whole(trajectory.stretch_ids(turn)));
     }
     // Templates that print the date get the session's, so that a turn can be rendered again.
     let mut kwargs = asked.template_kwargs.clone();
@@ -291,17 +290,6 @@ fn after_leading(new: &[Message], from: usize) -> &[Message] {
 fn calls_before(past: &[Message]) -> Vec<ToolCall> {
     let run = past.iter().rev().take_while(|message| message.role == Role::Assistant).count();
     past[past.len() - run..].iter().flat_map(|message| message.tool_calls.iter().cloned()).collect()
-}
-
-/// What is behind the first `skip` ids of these pieces.
-fn after(pieces: &[&[TokenId]], mut skip: usize) -> Vec<TokenId> {
-    let mut ids = Vec::new();
-    for piece in pieces {
-        let skipped = skip.min(piece.len());
-        ids.extend_from_slice(&piece[skipped..]);
-        skip -= skipped;
-    }
-    ids
 }
 
 /// Parameters that have a name of their own: an agent cannot set them behind the session's back by

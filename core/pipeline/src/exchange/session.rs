@@ -264,12 +264,16 @@ impl Session {
     }
 
     /// Makes the record's frame, then takes it over: memory must never hold what cannot be written.
-    pub(super) fn take_over(&mut self, record: Record) -> Result<Bytes, Fault> {
-        let frame = record
-            .clone()
-            .to_frame()
-            .map_err(|error| Fault::new(FaultKind::JournalFailed, error))?;
+    pub(super) fn take_over(&mut self, mut record: Record) -> Result<Bytes, Fault> {
+        let frame = record.frame().map_err(|error| Fault::new(FaultKind::JournalFailed, error))?;
         self.apply(&record).map_err(|error| Fault::new(FaultKind::Internal, error))?;
+        Ok(frame)
+    }
+
+    /// Does the same with a turn, whose reply is still wanted.
+    pub(super) fn take_over_turn(&mut self, turn: &mut TurnRecord) -> Result<Bytes, Fault> {
+        let frame = turn.frame().map_err(|error| Fault::new(FaultKind::JournalFailed, error))?;
+        self.add_turn(turn).map_err(|error| Fault::new(FaultKind::Internal, error))?;
         Ok(frame)
     }
 

@@ -10,6 +10,11 @@ use super::framing::{self, Framing, Version};
 use crate::fault::{Fault, FaultKind};
 use crate::limits::{HEAD_BYTES, HEADERS};
 
+/// Most bytes of a body that room is made for before they are here.
+const ROOM_BYTES: u64 = 1 << 20;
+/// Room that whoever reads wants besides: less is taken for none.
+const SPARE_BYTES: usize = 16 << 10;
+
 /// How a reply's body is delimited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReplyFraming {
@@ -125,6 +130,7 @@ impl ReplyReader {
         {
             self.rest = self.body_of(&head)?;
             self.head = Some(head);
+            make_room(&self.rest, buf);
         }
         if self.read_body(buf, eof)? {
             self.rest = Rest::Done;
@@ -191,6 +197,17 @@ impl ReplyReader {
 
     fn too_large(&self) -> Fault {
         bad(format!("its body is larger than `limits.engine_reply_bytes`, {}", self.limit_bytes))
+    }
+}
+
+/// Makes room for the rest of the body in one piece behind what is there, so that nothing is moved
+/// when that comes: what is read into `buf` later lies right behind what was taken off it.
+fn make_room(rest: &Rest, buf: &mut BytesMut) {
+    if let Rest::Length { left } = rest {
+        let missing = left.saturating_sub(buf.len() as u64).min(ROOM_BYTES);
+        if missing > 0 {
+            buf.reserve(missing as usize + SPARE_BYTES);
+        }
     }
 }
 

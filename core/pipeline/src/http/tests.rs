@@ -446,6 +446,10 @@ fn what_is_written_is_exact() {
     assert!(!head.contains("content-length"), "{head}");
     assert_eq!(text(chunk(&[b'x'; 26])), format!("1a\r\n{}\r\n", "x".repeat(26)));
     assert_eq!(text(chunk(b"")), "");
+    let whole = [chunk(b"data: x\n\n"), last_chunk()].concat();
+    assert_eq!(rest_of_chunks(b"", b"data: x\n\n"), whole);
+    assert_eq!(rest_of_chunks(b"head", b"data: x\n\n"), [b"head", &whole[..]].concat());
+    assert_eq!(rest_of_chunks(b"", b""), last_chunk(), "no empty chunk before the end");
     let request = text(request_head("h:1", "/generate", 7, &[("x-request-id", "r")]));
     assert!(request.starts_with("POST /generate HTTP/1.1\r\nhost: h:1\r\n"), "{request}");
     assert!(request.contains("content-length: 7\r\n"), "{request}");

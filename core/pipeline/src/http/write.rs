@@ -36,20 +36,35 @@ pub fn events_head(keep_alive: bool, extra: &[(&str, &str)]) -> Bytes {
 
 /// One piece of a chunked body. Nothing for no data: an empty chunk would end the body.
 pub fn chunk(data: &[u8]) -> Bytes {
-    if data.is_empty() {
-        return Bytes::new();
-    }
-    let size = format!("{:x}\r\n", data.len());
-    let mut out = Vec::with_capacity(size.len() + data.len() + 2);
-    out.extend_from_slice(size.as_bytes());
-    out.extend_from_slice(data);
-    out.extend_from_slice(b"\r\n");
+    let mut out = Vec::new();
+    write_chunk(&mut out, data);
     out.into()
+}
+
+/// All that is left of a chunked body in one piece of bytes: `head` as it is (of the reply, or
+/// nothing), one piece of data, the end.
+pub fn rest_of_chunks(head: &[u8], data: &[u8]) -> Bytes {
+    const SIZE_AND_ENDS: usize = 32;
+    let mut out = Vec::with_capacity(head.len() + data.len() + SIZE_AND_ENDS);
+    out.extend_from_slice(head);
+    write_chunk(&mut out, data);
+    out.extend_from_slice(LAST_CHUNK);
+    out.into()
+}
+
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+fn write_chunk(out: &mut Vec<u8>, data: &[u8]) {
+    if !data.is_empty() {
+        out.extend_from_slice(format!("{:x}\r\n", data.len()).as_bytes());
+        out.extend_from_slice(data);
+        out.extend_from_slice(b"\r\n");
+    }
 }
 
 /// The end of a chunked body.
 pub fn last_chunk() -> Bytes {
-    Bytes::from_static(b"0\r\n\r\n")
+    Bytes::from_static(LAST_CHUNK)
 }
 
 /// Head of a `POST` with a JSON body of this length. Only what is named here and in `extra` reaches

@@ -1,12 +1,14 @@
 //! Frames: how records lie in a journal file, and how a torn end is told from damage.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::Record;
 use crate::limits::FRAME_BYTES;
 
 const MAGIC: [u8; 4] = *b"RGJ1";
 const HEAD_BYTES: usize = 4 + 4 + 8;
+/// Room that is made for the JSON part before it is written.
+const USUAL_JSON_BYTES: usize = 8 << 10;
 
 /// Why a frame cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -28,21 +30,29 @@ pub enum FrameError {
     Damaged(u64),
 }
 
-pub(super) fn write(json: &[u8], columns: &[u8]) -> Result<Bytes, FrameError> {
-    let length = 4 + json.len() + columns.len();
+/// A frame of what these two write, the JSON part and the columns, of which `column_bytes` is about
+/// the length.
+pub(super) fn write(
+    column_bytes: usize,
+    json: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
+    columns: impl FnOnce(&mut Vec<u8>),
+) -> Result<Bytes, FrameError> {
+    let mut frame = Vec::with_capacity(USUAL_JSON_BYTES + column_bytes);
+    frame.extend_from_slice(&[0; HEAD_BYTES + 4]);
+    json(&mut frame)?;
+    let json_bytes = frame.len() - HEAD_BYTES - 4;
+    columns(&mut frame);
+    let length = frame.len() - HEAD_BYTES;
     if length > FRAME_BYTES {
         return Err(FrameError::TooLarge(length));
     }
-    let mut payload = BytesMut::with_capacity(HEAD_BYTES + length);
-    payload.put_slice(&MAGIC);
-    payload.put_u32_le(length as u32);
-    payload.put_u64_le(0);
-    payload.put_u32_le(json.len() as u32);
-    payload.put_slice(json);
-    payload.put_slice(columns);
-    let sum = checksum(&payload[HEAD_BYTES..]);
-    payload[8..16].copy_from_slice(&sum);
-    Ok(payload.freeze())
+    frame[HEAD_BYTES..HEAD_BYTES + 4].copy_from_slice(&(json_bytes as u32).to_le_bytes());
+    let sum = checksum(&frame[HEAD_BYTES..]);
+    let (head, _) = frame.split_at_mut(HEAD_BYTES);
+    head[..4].copy_from_slice(&MAGIC);
+    head[4..8].copy_from_slice(&(length as u32).to_le_bytes());
+    head[8..].copy_from_slice(&sum);
+    Ok(frame.into())
 }
 
 pub(super) fn split(payload: &[u8]) -> Result<(&[u8], &[u8]), FrameError> {

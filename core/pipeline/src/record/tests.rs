@@ -101,6 +101,26 @@ fn records_survive_their_frames() {
     assert_eq!(Frames::new(&file).read_all().unwrap(), (records(), Tail::Whole));
 }
 
+/// By hand: a session that an older version wrote must be read, and the other way round.
+#[test]
+fn a_frame_is_these_bytes() {
+    let mut turn = turn_record(TurnIndex(0));
+    turn.columns = [3, 2, 2];
+    let members = serde_json::to_string(&turn).unwrap();
+    let json = format!(r#"{{"kind":"turn",{}"#, &members[1..]);
+    assert!(json.ends_with(r#""columns":[3,2,2]}"#));
+    let ids = [1_u32, 2, 3, 4, 5].map(u32::to_le_bytes).concat();
+    let logprobs = [-0.5_f32, -1.5].map(f32::to_le_bytes).concat();
+    let length = (json.len() as u32).to_le_bytes();
+    let payload = [&length[..], json.as_bytes(), &ids, &logprobs].concat();
+    let (size, sum) = ((payload.len() as u32).to_le_bytes(), blake3::hash(&payload));
+    let frame = [b"RGJ1", &size[..], &sum.as_bytes()[..8], &payload].concat();
+    let mut record = Record::Turn(Box::new(turn_record(TurnIndex(0))));
+    assert_eq!(record.frame().unwrap(), frame);
+    assert_eq!(record, Record::Turn(Box::new(turn_record(TurnIndex(0)))), "unchanged");
+    assert_eq!(record.to_frame().unwrap(), frame);
+}
+
 #[test]
 fn a_file_cut_anywhere_loses_only_what_was_not_whole() {
     let (file, ends) = file();
@@ -135,7 +155,11 @@ fn damage_in_the_middle_is_not_taken_for_a_torn_end() {
 #[test]
 fn columns_that_do_not_add_up_are_refused() {
     let json = br#"{"kind":"reward","reward":1.0}"#;
-    let frame = frame::write(json, b"left over").unwrap();
+    let json = |out: &mut Vec<u8>| {
+        out.extend_from_slice(json);
+        Ok(())
+    };
+    let frame = frame::write(0, json, |out| out.extend_from_slice(b"left over")).unwrap();
     assert!(Frames::new(&frame).read_all().is_ok(), "columns of other kinds are ignored");
     assert!(turn_record(TurnIndex(0)).put_columns(b"abc").is_err());
 }

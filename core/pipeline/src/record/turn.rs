@@ -144,17 +144,19 @@ fn is_none(ms: &u64) -> bool {
 }
 
 impl TurnRecord {
-    pub(super) fn take_columns(&mut self) -> Vec<u8> {
-        let (stretch, ids, logprobs) = (
-            std::mem::take(&mut self.stretch),
-            std::mem::take(&mut self.ids),
-            std::mem::take(&mut self.logprobs),
-        );
-        self.columns = [stretch.len() as u32, ids.len() as u32, logprobs.len() as u32];
-        let mut bytes = Vec::with_capacity(4 * (stretch.len() + ids.len() + logprobs.len()));
-        bytes.extend(stretch.iter().chain(&ids).flat_map(|id| id.to_le_bytes()));
-        bytes.extend(logprobs.iter().flat_map(|logprob| logprob.to_le_bytes()));
-        bytes
+    pub(super) fn column_lengths(&self) -> [u32; 3] {
+        [self.stretch.len() as u32, self.ids.len() as u32, self.logprobs.len() as u32]
+    }
+
+    pub(super) fn column_bytes(&self) -> usize {
+        4 * (self.stretch.len() + self.ids.len() + self.logprobs.len())
+    }
+
+    /// Appends the columns, in order.
+    pub(super) fn write_columns(&self, out: &mut Vec<u8>) {
+        write_words(out, &self.stretch, |id| id.to_le_bytes());
+        write_words(out, &self.ids, |id| id.to_le_bytes());
+        write_words(out, &self.logprobs, |logprob| logprob.to_le_bytes());
     }
 
     pub(super) fn put_columns(&mut self, bytes: &[u8]) -> Result<(), FrameError> {
@@ -170,4 +172,11 @@ impl TurnRecord {
         self.columns = [0; 3];
         Ok(())
     }
+}
+
+fn write_words<T: Copy>(out: &mut Vec<u8>, column: &[T], word: fn(T) -> [u8; 4]) {
+    let from = out.len();
+    out.resize(from + 4 * column.len(), 0);
+    let (words, _) = out[from..].as_chunks_mut::<4>();
+    words.iter_mut().zip(column).for_each(|(place, value)| *place = word(*value));
 }

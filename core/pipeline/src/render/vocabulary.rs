@@ -2,6 +2,8 @@
 //!
 //! Only byte-level BPE is served: there every id stands for fixed bytes, whatever comes before it.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use crate::id::TokenId;
@@ -24,6 +26,8 @@ pub struct Vocabulary {
     /// Where the bytes of each id lie; `None` for a hole.
     places: Vec<Option<(u32, u32)>>,
     added: Vec<AddedToken>,
+    /// Ids of the added tokens: every answer asks for a dozen, and some files have a thousand.
+    by_text: HashMap<String, TokenId>,
 }
 
 impl Vocabulary {
@@ -36,7 +40,11 @@ impl Vocabulary {
         let vocab =
             model["vocab"].as_object().ok_or("`model.vocab` is not an object from token to id")?;
         let added = read_added(file)?;
-        let mut table = Self { bytes: Vec::new(), places: Vec::new(), added };
+        let mut by_text = HashMap::new();
+        for token in &added {
+            by_text.entry(token.text.clone()).or_insert(token.id);
+        }
+        let mut table = Self { bytes: Vec::new(), places: Vec::new(), added, by_text };
         for (token, id) in vocab {
             let id = read_id(id).ok_or_else(|| format!("token {token:?} has no usable id"))?;
             // A token with a character outside the alphabet can only be an added one.
@@ -59,7 +67,7 @@ impl Vocabulary {
 
     /// Id of the added token with this exact text.
     pub fn added(&self, text: &str) -> Option<TokenId> {
-        self.added.iter().find(|token| token.text == text).map(|token| token.id)
+        self.by_text.get(text).copied()
     }
 
     /// All added tokens, in the order of the file.

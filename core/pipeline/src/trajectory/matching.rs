@@ -193,8 +193,9 @@ impl Matching<'_> {
     /// Whether the template writes a sent message as what a turn sampled. Rendered once for each.
     fn reads_as(&self, message: usize, turn: TurnIndex) -> bool {
         let Some(node) = self.nodes.get(turn.0 as usize) else { return false };
-        let ids = self.tokens.ids(node.sampled);
-        self.work.read(message, turn, || self.reader.reads_as(&self.messages[message], ids))
+        let reads =
+            || self.reader.reads_as(&self.messages[message], &self.tokens.ids(node.sampled));
+        self.work.read(message, turn, reads)
     }
 
     /// How a sent message is all of these steps.

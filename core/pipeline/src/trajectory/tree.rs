@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use bytes::Bytes;
+
 use super::difference::{Difference, Known, Shrunk};
 use super::element::messages_digest;
 use super::matching::{Found, Matching};
@@ -11,6 +13,7 @@ use super::tokens::{EdgeIndex, TokenTree};
 use super::work::Work;
 use super::{Digest, Path, Reader};
 use crate::id::{TokenId, TurnIndex};
+use crate::id_text;
 use crate::record::TurnRecord;
 use crate::turn::{Message, ToolCall};
 
@@ -179,7 +182,7 @@ impl Trajectory {
             }
         };
         let prompt = self.tokens.add_context(base, &record.stretch);
-        let sampled = self.tokens.add_sampled(prompt, record.ids.clone());
+        let sampled = self.tokens.add_sampled(prompt, &record.ids);
         self.layer.get_mut().steps.wait(Waiting::new(record));
         self.nodes.push(Node {
             parent: record.parent,
@@ -209,14 +212,29 @@ impl Trajectory {
         self.nodes.iter().filter(|node| node.children == 0).count() as u32
     }
 
-    /// All ids up to the end of a turn's answer, in pieces.
-    pub fn ids_through(&self, turn: TurnIndex) -> Vec<&[TokenId]> {
+    /// All ids up to the end of a turn's answer as they are sent ([`id_text`]), in few pieces, which
+    /// are shared and not copied.
+    pub fn text_through(&self, turn: TurnIndex) -> Vec<Bytes> {
         self.node(turn).map_or_else(Vec::new, |node| self.tokens.pieces(node.sampled))
     }
 
-    /// All ids of a turn's prompt, in pieces.
-    pub fn prompt_ids(&self, turn: TurnIndex) -> Vec<&[TokenId]> {
-        self.node(turn).map_or_else(Vec::new, |node| self.tokens.pieces(node.prompt))
+    /// All ids up to the end of a turn's answer, in pieces, read from their text.
+    pub fn ids_through(&self, turn: TurnIndex) -> Vec<Vec<TokenId>> {
+        self.text_through(turn).iter().map(|text| id_text::read(text)).collect()
+    }
+
+    /// All ids of a turn's prompt, in pieces, read from their text.
+    pub fn prompt_ids(&self, turn: TurnIndex) -> Vec<Vec<TokenId>> {
+        let pieces = |node: &Node| self.tokens.pieces(node.prompt);
+        let pieces = self.node(turn).map_or_else(Vec::new, pieces);
+        pieces.iter().map(|text| id_text::read(text)).collect()
+    }
+
+    /// The ids of a turn's prompt behind its parent's answer.
+    pub fn stretch_ids(&self, turn: TurnIndex) -> Vec<TokenId> {
+        let Some(node) = self.node(turn) else { return Vec::new() };
+        let parent = node.parent.and_then(|parent| self.node(parent));
+        self.tokens.between(parent.map(|parent| parent.sampled), node.prompt)
     }
 
     /// How many ids there are up to the end of a turn's answer.
@@ -231,9 +249,8 @@ impl Trajectory {
 
     /// How a turn's sampled ids end: the last one, and whether reasoning is open there.
     pub fn tail(&self, turn: TurnIndex) -> (Option<TokenId>, bool) {
-        self.node(turn).map_or((None, false), |node| {
-            (self.tokens.ids(node.sampled).last().copied(), node.reasoning_open)
-        })
+        self.node(turn)
+            .map_or((None, false), |node| (self.tokens.last_id(node.sampled), node.reasoning_open))
     }
 
     /// The calls of the run of assistant messages that a turn's answer ends, as they are stored; known
