@@ -92,6 +92,16 @@ pub const WALK_COMPARISONS: usize = 1_024;
 /// Points of a session up to which differences from an agent's copy are kept; then they are counted
 /// anew.
 pub const KNOWN_COPIES: usize = 4_096;
+/// Requests of a session that the next one is compared with, so that only what is new is digested.
+pub const RECENT_PATHS: usize = 4;
+/// Messages of a session whose digests are kept for when they are read again.
+pub const RECENT_MESSAGES: usize = 16;
+/// Messages of a session of which it is remembered what scene rules found in them.
+pub const RECALLED_TEXTS: usize = 8;
+/// Leading instructions of a session of which the same is remembered: they may change with each call.
+pub const RECALLED_INSTRUCTIONS: usize = 2;
+/// Lists of tools of a shard's sessions whose digests are kept.
+pub const TOOL_LISTS: usize = 64;
 /// Text that one render may produce, in bytes.
 pub const RENDER_BYTES: usize = 64 << 20;
 /// First wait of a turn that the engine gave up on, in milliseconds.

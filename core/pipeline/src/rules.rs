@@ -16,7 +16,7 @@ use crate::turn::Role;
 
 pub(crate) use mask::aligned;
 pub use set::RuleSet;
-pub(crate) use set::{JOINED_ANSWERS, PARTIAL_ANSWER};
+pub(crate) use set::{JOINED_ANSWERS, PARTIAL_ANSWER, Reach};
 pub(crate) use text::Spot;
 
 /// What a rule does with what it finds.

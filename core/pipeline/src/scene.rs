@@ -9,12 +9,14 @@
 mod conditions;
 mod error;
 mod facts;
+mod recall;
 mod rule;
 mod set;
 
 use serde::{Deserialize, Serialize};
 
 pub use error::SceneError;
+pub use recall::{Instructions, Recall};
 pub use rule::{Says, SceneRule, When};
 pub use set::{SceneSet, detected_by, shipped_agents};
 

@@ -27,16 +27,20 @@ mod element;
 mod fold;
 mod matching;
 mod path;
+mod piece;
 mod reader;
+mod recent;
+mod root;
 mod steps;
 mod tokens;
 mod tree;
 mod work;
 
 pub use digest::Digest;
-pub use element::{Element, Evidence, answer_digest};
-pub use path::{Habits, Path, Root};
+pub use element::{Element, answer_digest};
+pub use path::{Habits, Path};
 pub use reader::Reader;
+pub use root::{Root, Stem, ToolDigests};
 pub use tree::{Resume, Trajectory, TreeError};
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use crate::id::{TokenId, TurnIndex};
 use crate::protocol::Dialect;
 use crate::record::Retention;
 use crate::render::{ControlText, Model, PriorTail, Stretch, TemplateClass};
-use crate::scene::{self, Evidence, Scene, Verdict};
-use crate::trajectory::{Digest, Path, Reader, Resume, Root};
+use crate::scene::{Evidence, Instructions, Scene, Verdict};
+use crate::trajectory::{Digest, Reader, Resume, Stem};
 use crate::turn::{
     Asked, Message, Purpose, ReplyForm, Role, Sampling, ToolCall, ToolChoice, Tools, WireTools,
 };
@@ -84,12 +84,16 @@ pub(super) struct Asker<'a> {
 
 /// Where a request goes on from in its session, and what it adds to the prompt.
 struct Extent {
-    path: Path,
+    root: Digest,
     resume: Resume,
     /// First message that is new.
     from: usize,
     verdict: Verdict,
     stripped: u32,
+    /// Of the elements behind the match.
+    elements: Vec<Digest>,
+    continued: Vec<Message>,
+    overlay_tokens: u32,
     anew: Option<&'static str>,
     stretch: Stretch,
     prompt_tokens: u32,
@@ -109,28 +113,26 @@ fn extent(asked: &mut Asked, asker: Asker<'_>, cx: &Context<'_>) -> Result<Exten
     let model = &cx.gatehouse.model;
     let session = &*cx.session;
     // What rules take away of the instructions is evidence too.
-    let system = match session.scene_rules.reads_instructions() && asker.entry.is_none() {
-        true => scene::instructions(&asked.messages),
-        false => String::new(),
-    };
-    let stripped = session.rules().strip(&mut asked.messages);
-    let root =
-        Root { model: &model.name, tools: &asked.tools, template_kwargs: &asked.template_kwargs };
-    let path = Path::new(root, &asked.messages, session.habits());
+    let reads = session.scene_rules.reads_instructions() && asker.entry.is_none();
+    let system = reads.then(|| session.recall.instructions(&asked.messages));
+    let tools = &cx.desk.tool_digests(&asked.tools);
+    let stem = Stem { model: &model.name, tools, template_kwargs: &asked.template_kwargs };
+    let path = session.trajectory.path(stem, &mut asked.messages, session.habits());
     let mut resume = session.trajectory.resume(&path, &asked.messages, &Eyes(model));
     let mut from = match resume.parent {
         None => 0,
         Some(_) => path.first_message(resume.matched, asked.messages.len()),
     };
-    let verdict = session.scene_rules.classify(&Evidence {
+    let evidence = Evidence {
         entry: asker.entry,
         headers: asker.headers,
         dialect: asker.dialect,
         asked,
-        system: &system,
+        system: system.as_ref().map_or("", Instructions::text),
         continues: resume.parent.is_some(),
         detected: session.detected,
-    });
+    };
+    let verdict = session.scene_rules.classify_again(&evidence, &session.recall, path.users());
     let anew = match resume.parent {
         None => None,
         Some(_) => anew(session, model, &asked.messages[from..]),
@@ -138,10 +140,27 @@ fn extent(asked: &mut Asked, asker: Asker<'_>, cx: &Context<'_>) -> Result<Exten
     if anew.is_some() {
         (resume, from) = (Resume::default(), 0);
     }
+    let (root, stripped) = (path.root, path.stripped);
+    let elements = path.elements[resume.matched..].iter().map(|element| element.digest).collect();
+    let continued = asked.messages[path.continued()].to_vec();
+    let overlay_tokens = path.overlay_texts(from).map(|text| Eyes(model).tokens(text)).sum();
+    session.trajectory.keep(path);
     let stretch = stretch(session, model, asked, &resume, from)?;
     let before = resume.parent.map_or(0, |parent| session.trajectory.length_through(parent));
     let prompt_tokens = before + stretch.ids.len() as u32;
-    Ok(Extent { path, resume, from, verdict, stripped, anew, stretch, prompt_tokens })
+    Ok(Extent {
+        root,
+        resume,
+        from,
+        verdict,
+        stripped,
+        elements,
+        continued,
+        overlay_tokens,
+        anew,
+        stretch,
+        prompt_tokens,
+    })
 }
 
 /// Everything that the engine's call and its record need. `room`: most tokens that the session's
@@ -153,20 +172,19 @@ pub(super) fn prepare(
     cx: &mut Context<'_>,
 ) -> Result<Prepared, Fault> {
     let extent = extent(&mut asked, asker, cx)?;
-    let Extent { path, resume, from, verdict, stripped, anew, stretch, prompt_tokens } = extent;
+    let Extent { resume, from, verdict, anew, stretch, prompt_tokens, .. } = extent;
     let Stretch { ids: stretch, marker_conflicts } = stretch;
     let model = &cx.gatehouse.model;
     let session = &*cx.session;
     let sampling = settle(&asked.sampling, session, model, Lengths { prompt_tokens, room })?;
     let reserved = session.reserve(sampling.max_tokens.unwrap_or_default());
     let foreign_tokens = foreign_tokens(model, &asked.messages[from..])?;
-    let continued = asked.messages[path.continued()].to_vec();
-    let asked_new: Vec<Message> = asked.messages.into_iter().skip(from).collect();
+    let asked_new = asked.messages.split_off(from);
     Ok(Prepared {
         parent: resume.parent,
-        root: path.root,
+        root: extent.root,
         verdict,
-        stripped,
+        stripped: extent.stripped,
         tool_choice: asked.tool_choice,
         parallel_tool_calls: asked.parallel_tool_calls,
         skipped: asked.skipped,
@@ -177,11 +195,11 @@ pub(super) fn prepare(
         rules: resume.rules,
         anew: anew.map(str::to_owned),
         context_diff_tokens: resume.context_diff_tokens,
-        overlay_tokens: path.overlay_texts(from).map(|text| Eyes(model).tokens(text)).sum(),
+        overlay_tokens: extent.overlay_tokens,
         marker_conflicts,
         wrapped_instructions: model.wrapped_instructions(after_leading(&asked_new, from)),
-        elements: path.elements[resume.matched..].iter().map(|element| element.digest).collect(),
-        continued,
+        elements: extent.elements,
+        continued: extent.continued,
         messages: asked_new,
         tools: asked.tools,
         loaded_tools: asked.loaded_tools,

@@ -19,7 +19,7 @@ use crate::protocol::{Dialect, Past};
 use crate::record::{HistoryMode, Opened, Record, Retention, SessionOptions, TurnRecord};
 use crate::render::Model;
 use crate::rules::{Rule, RuleSet};
-use crate::scene::{self, SceneRule, SceneSet};
+use crate::scene::{self, Recall, SceneRule, SceneSet};
 use crate::trajectory::{Habits, Trajectory, TreeError};
 use crate::turn::Reply;
 
@@ -137,6 +137,7 @@ pub struct Session {
     sealed: bool,
     rules: RuleSet,
     pub(super) scene_rules: SceneSet,
+    pub(super) recall: Recall,
     /// The agent that its turns show, the last such turn counts.
     pub(super) detected: Option<&'static str>,
     /// Replies by the id of their exchange, where its dialect lets requests refer to them.
@@ -254,6 +255,7 @@ impl Session {
             sealed: false,
             rules,
             scene_rules,
+            recall: Recall::default(),
             detected: None,
             replies: HashMap::new(),
             last_fault: None,
@@ -304,11 +306,6 @@ impl Session {
     /// What counts as equal in it.
     pub(super) fn habits(&self) -> Habits<'_> {
         Habits { mode: self.options().history.unwrap_or_default(), rules: &self.rules }
-    }
-
-    /// What an agent may change in its history.
-    pub(super) fn rules(&self) -> &RuleSet {
-        &self.rules
     }
 
     /// What becomes of earlier reasoning.

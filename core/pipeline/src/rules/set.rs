@@ -6,7 +6,7 @@ use regex::Regex;
 use serde::Deserialize;
 
 use super::{Action, Place, Rule, RuleError, Spot};
-use crate::turn::{Message, Role};
+use crate::turn::{Message, MessageFields, Role};
 
 /// Regular expressions may take this many bytes compiled.
 const PATTERN_BYTES: usize = 1 << 20;
@@ -29,6 +29,20 @@ struct Active {
     /// Shared with other sessions: what a regular expression needs while it searches is large.
     rules: Vec<Arc<Compiled>>,
     built_in: Vec<&'static str>,
+    strips: Reach,
+    reads_last: bool,
+}
+
+/// Which messages of a request rules look at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Reach {
+    /// None.
+    #[default]
+    Nothing,
+    /// The leading instructions.
+    Leading,
+    /// Any.
+    All,
 }
 
 /// A rule with its pattern compiled.
@@ -141,15 +155,21 @@ impl RuleSet {
         let built_in = built_in.filter(|name| !rules.iter().any(|rule| rule.name() == *name));
         let built_in = built_in.collect();
         rules.retain(|rule| rule.action() != Action::Off);
-        RuleSet { active: Arc::new(Active { rules, built_in }) }
+        let strips = rules.iter().filter(|rule| rule.action() == Action::Strip);
+        let strips = strips.fold(Reach::Nothing, |reach, rule| match rule.rule.place {
+            Place::System if reach != Reach::All => Reach::Leading,
+            _ => Reach::All,
+        });
+        let reads = |rule: &Arc<Compiled>| matches!(rule.action(), Action::Overlay | Action::Same);
+        let mut last = rules.iter().filter(|rule| rule.rule.place == Place::Last);
+        let reads_last = last.any(reads);
+        RuleSet { active: Arc::new(Active { rules, built_in, strips, reads_last }) }
     }
 
     /// Takes out of the messages what `strip` rules hide; how many messages were touched. A message
     /// of which nothing is left goes too.
     pub fn strip(&self, messages: &mut Vec<Message>) -> u32 {
-        let rules: Vec<_> =
-            self.rules().filter(|(_, rule)| rule.action() == Action::Strip).collect();
-        if rules.is_empty() {
+        if self.strips() == Reach::Nothing {
             return 0;
         }
         let (mut touched, mut at, count) = (0, 0, messages.len());
@@ -158,26 +178,58 @@ impl RuleSet {
             leading &= matches!(message.role, Role::System | Role::Developer);
             let spot = Spot { leading, last: at + 1 == count };
             at += 1;
-            let (mut hit, role) = (false, message.role);
-            for (_, rule) in rules.iter().filter(|(_, rule)| rule.looks_at(role, spot)) {
-                let Some(pattern) = &rule.pattern else { continue };
-                if !pattern.is_match(&message.content) {
-                    continue;
-                }
-                hit = true;
-                let left = match rule.whole() {
-                    true => String::new(),
-                    false => pattern.replace_all(&message.content, "").into_owned(),
-                };
-                message.content = left;
-            }
-            touched += u32::from(hit);
-            let kept = !message.content.trim().is_empty()
-                || !message.tool_calls.is_empty()
-                || message.role == Role::Tool;
-            !hit || kept
+            let Some(left) = self.stripped(message, spot) else { return true };
+            touched += 1;
+            let kept = left.is_some();
+            left.into_iter().for_each(|left| *message = left);
+            kept
         });
         touched
+    }
+
+    /// What `strip` rules leave of a message, if they find something in it; `Some(None)`: nothing.
+    pub(crate) fn stripped(&self, message: &Message, spot: Spot) -> Option<Option<Message>> {
+        let mut left: Option<String> = None;
+        let rules = self.rules().filter(|(_, rule)| rule.action() == Action::Strip);
+        for (_, rule) in rules.filter(|(_, rule)| rule.looks_at(message.role, spot)) {
+            let Some(pattern) = &rule.pattern else { continue };
+            let text = left.as_deref().unwrap_or(&message.content);
+            if !pattern.is_match(text) {
+                continue;
+            }
+            left = Some(match rule.whole() {
+                true => String::new(),
+                false => pattern.replace_all(text, "").into_owned(),
+            });
+        }
+        let content = left?;
+        let kept = !content.trim().is_empty()
+            || !message.tool_calls.is_empty()
+            || message.role == Role::Tool;
+        let fields = || MessageFields {
+            content,
+            role: message.role,
+            reasoning: message.reasoning.clone(),
+            tool_calls: message.tool_calls.clone(),
+            tool_call_id: message.tool_call_id.clone(),
+            media_dropped: message.media_dropped,
+        };
+        Some(kept.then(|| fields().into()))
+    }
+
+    /// Which messages `strip` rules may look at.
+    pub(crate) fn strips(&self) -> Reach {
+        self.active.strips
+    }
+
+    /// Whether a message's reading depends on whether it is the last one.
+    pub(crate) fn reads_last(&self) -> bool {
+        self.active.reads_last
+    }
+
+    /// Whether both are copies of one set.
+    pub(crate) fn is_copy_of(&self, other: &RuleSet) -> bool {
+        Arc::ptr_eq(&self.active, &other.active)
     }
 
     /// Its rules with the numbers by which readings name them.

@@ -9,7 +9,7 @@ use crate::planted::{self, Bug};
 use crate::turn::{Message, Role};
 
 /// Where a message stands in its request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Spot {
     /// Among the leading instructions.
     pub(crate) leading: bool,
@@ -23,6 +23,8 @@ pub(crate) struct Reading<'t> {
     pub(crate) text: Cow<'t, str>,
     /// Texts that an overlay rule took out.
     pub(crate) overlays: Vec<&'t str>,
+    /// Where these stand in the text as it was sent.
+    pub(crate) spans: Vec<Range<usize>>,
     /// Numbers of the rules that changed something, ascending.
     pub(crate) touched: Vec<u16>,
 }
@@ -33,6 +35,7 @@ impl RuleSet {
         let mut reading = Reading {
             text: Cow::Borrowed(&message.content),
             overlays: Vec::new(),
+            spans: Vec::new(),
             touched: Vec::new(),
         };
         if message.role == Role::Assistant {
@@ -100,7 +103,8 @@ impl RuleSet {
             kept.push_str(&text[at..span.start]);
             at = span.end;
             if overlay {
-                reading.overlays.push(&text[span]);
+                reading.overlays.push(&text[span.clone()]);
+                reading.spans.push(span);
             } else {
                 kept.extend(["\0", self.name(number).unwrap_or_default(), "\0"]);
             }

@@ -1,13 +1,29 @@
 //! The conditions of a rule with their patterns compiled.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use regex::{Regex, RegexBuilder};
 
-use super::facts::{Facts, found};
+use super::facts::{Facts, Said};
 use super::{SceneError, When};
 use crate::turn::{Purpose, ReplyForm};
 
 /// Regular expressions may take this many bytes compiled.
 const PATTERN_BYTES: usize = 1 << 20;
+
+/// A pattern, and a number that no other one has: what it found is remembered by it.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    pub(super) regex: Regex,
+    pub(super) number: u32,
+}
+
+impl Pattern {
+    fn new(regex: Regex) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Self { regex, number: NEXT.fetch_add(1, Ordering::Relaxed) }
+    }
+}
 
 /// Conditions, checked and compiled.
 #[derive(Debug)]
@@ -15,16 +31,16 @@ pub(super) struct Conditions {
     when: When,
     headers: Vec<(String, Regex)>,
     no_headers: Vec<String>,
-    model: Option<Regex>,
-    system: Option<Regex>,
-    no_system: Option<Regex>,
-    first_user: Option<Regex>,
-    no_first_user: Option<Regex>,
-    last_user: Option<Regex>,
-    no_last_user: Option<Regex>,
-    skip_user: Option<Regex>,
-    last: Option<Regex>,
-    format: Option<Regex>,
+    model: Option<Pattern>,
+    system: Option<Pattern>,
+    no_system: Option<Pattern>,
+    first_user: Option<Pattern>,
+    no_first_user: Option<Pattern>,
+    last_user: Option<Pattern>,
+    no_last_user: Option<Pattern>,
+    skip_user: Option<Pattern>,
+    last: Option<Pattern>,
+    format: Option<Pattern>,
 }
 
 impl Conditions {
@@ -38,7 +54,8 @@ impl Conditions {
             })
         };
         let text = |key: &str, pattern: &Option<String>| {
-            pattern.as_ref().map(|pattern| one(key, pattern)).transpose()
+            let regex = pattern.as_ref().map(|pattern| one(key, pattern)).transpose()?;
+            Ok::<_, SceneError>(regex.map(Pattern::new))
         };
         let header = |(name, pattern): (&String, &String)| {
             Ok((name.to_ascii_lowercase(), one(&format!("header.{name}"), pattern)?))
@@ -99,25 +116,29 @@ impl Conditions {
     }
 
     fn texts_hold(&self, facts: &Facts<'_>) -> bool {
-        let there = |pattern: &Option<Regex>, text: &str| {
-            pattern.as_ref().is_none_or(|pattern| found(pattern, text))
+        let there = |pattern: &Option<Pattern>, said: Said<'_>| {
+            pattern.as_ref().is_none_or(|pattern| facts.found(pattern, said))
         };
-        let absent = |pattern: &Option<Regex>, text: &str| {
-            pattern.as_ref().is_none_or(|pattern| !found(pattern, text))
+        let absent = |pattern: &Option<Pattern>, said: Said<'_>| {
+            pattern.as_ref().is_none_or(|pattern| !facts.found(pattern, said))
         };
         let last_user = match &self.skip_user {
+            _ if self.last_user.is_none() && self.no_last_user.is_none() => facts.last_user(),
             Some(skip) => facts.last_user_but(skip),
-            None => facts.last_user,
+            None => facts.last_user(),
         };
-        there(&self.model, &facts.evidence.asked.model)
-            && self.format.as_ref().is_none_or(|pattern| found(pattern, facts.format()))
-            && there(&self.last, facts.last)
+        there(&self.model, Said::Text(&facts.evidence.asked.model))
+            && self
+                .format
+                .as_ref()
+                .is_none_or(|pattern| facts.found(pattern, Said::Text(facts.format())))
+            && there(&self.last, facts.last())
             && there(&self.last_user, last_user)
             && absent(&self.no_last_user, last_user)
-            && there(&self.first_user, facts.first_user)
-            && absent(&self.no_first_user, facts.first_user)
-            && there(&self.system, facts.evidence.system)
-            && absent(&self.no_system, facts.evidence.system)
+            && there(&self.first_user, facts.first_user())
+            && absent(&self.no_first_user, facts.first_user())
+            && there(&self.system, Said::Instructions)
+            && absent(&self.no_system, Said::Instructions)
     }
 }
 

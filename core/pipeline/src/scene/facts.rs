@@ -4,51 +4,102 @@ use std::cell::OnceCell;
 
 use regex::Regex;
 
-use super::Evidence;
+use super::conditions::Pattern;
+use super::{Evidence, Recall};
 use crate::turn::{Message, Role};
 
 /// Of a longer text than two of these, the first and the last so many bytes are looked at: a tool
 /// result of many megabytes must not cost every exchange after it.
 const END_BYTES: usize = 64 << 10;
 
+/// A text that patterns are looked for in.
+#[derive(Clone, Copy)]
+pub(super) enum Said<'a> {
+    /// What a message says; nothing, where there is no such message.
+    Message(Option<&'a Message>),
+    /// The leading instructions, as sent.
+    Instructions,
+    /// Something short.
+    Text(&'a str),
+}
+
 /// Facts of one exchange. Nothing of the history is copied.
 pub(super) struct Facts<'a> {
     pub(super) evidence: &'a Evidence<'a>,
     /// Messages behind the leading instructions.
     pub(super) messages: u32,
-    pub(super) first_user: &'a str,
-    pub(super) last_user: &'a str,
-    pub(super) last: &'a str,
+    /// What was found before, and where users speak.
+    known: Option<(&'a Recall, &'a [usize])>,
     format: OnceCell<String>,
 }
 
 impl<'a> Facts<'a> {
-    pub(super) fn of(evidence: &'a Evidence<'a>) -> Self {
+    /// `known`: what was found in texts that come again, and the indexes of the messages of users.
+    pub(super) fn of(evidence: &'a Evidence<'a>, known: Option<(&'a Recall, &'a [usize])>) -> Self {
         let messages = &evidence.asked.messages;
         let instructs = |m: &&Message| matches!(m.role, Role::System | Role::Developer);
         let leading = messages.iter().take_while(instructs).count();
-        let is_user = |m: &&Message| m.role == Role::User;
-        let text = |message: Option<&'a Message>| message.map_or("", |m| m.content.as_str());
-        Self {
-            evidence,
-            messages: (messages.len() - leading) as u32,
-            first_user: text(messages.iter().find(is_user)),
-            last_user: text(messages.iter().rev().find(is_user)),
-            last: text(messages.last()),
-            format: OnceCell::new(),
-        }
+        let messages = (messages.len() - leading) as u32;
+        Self { evidence, messages, known, format: OnceCell::new() }
+    }
+
+    /// What a user said first.
+    pub(super) fn first_user(&self) -> Said<'a> {
+        let messages = &self.evidence.asked.messages;
+        Said::Message(match self.known {
+            Some((_, users)) => users.first().map(|first| &messages[*first]),
+            None => messages.iter().find(|message| message.role == Role::User),
+        })
+    }
+
+    /// What a user said last.
+    pub(super) fn last_user(&self) -> Said<'a> {
+        Said::Message(self.users().next())
     }
 
     /// What a user said last, but for messages in which this is found.
-    pub(super) fn last_user_but(&self, skip: &Regex) -> &'a str {
-        let users = self.evidence.asked.messages.iter().rev().filter(|m| m.role == Role::User);
-        let mut texts = users.map(|message| message.content.as_str());
-        texts.find(|text| !found(skip, text)).unwrap_or_default()
+    pub(super) fn last_user_but(&self, skip: &Pattern) -> Said<'a> {
+        Said::Message(self.users().find(|said| !self.found(skip, Said::Message(Some(said)))))
+    }
+
+    /// What was said last, by whomever.
+    pub(super) fn last(&self) -> Said<'a> {
+        Said::Message(self.evidence.asked.messages.last())
+    }
+
+    /// Messages of users, the last one first.
+    fn users(&self) -> impl Iterator<Item = &'a Message> {
+        let messages = &self.evidence.asked.messages;
+        let known = self.known.map(|(_, users)| users);
+        let all = messages.iter().rev().filter(|message| message.role == Role::User);
+        let all = all.take(if known.is_some() { 0 } else { usize::MAX });
+        let listed = known.unwrap_or_default().iter().rev().map(|at| &messages[*at]);
+        listed.chain(all)
+    }
+
+    /// Whether a pattern is found there. What was found before is not searched again.
+    pub(super) fn found(&self, pattern: &Pattern, said: Said<'_>) -> bool {
+        let recall = self.known.map(|(recall, _)| recall);
+        match (said, recall) {
+            (Said::Message(Some(message)), Some(recall)) => recall.in_message(pattern, message),
+            (Said::Message(message), _) => {
+                found(&pattern.regex, message.map_or("", |message| &message.content))
+            }
+            (Said::Instructions, Some(recall)) => {
+                recall.in_instructions(pattern, self.evidence.system)
+            }
+            (Said::Instructions, None) => found(&pattern.regex, self.evidence.system),
+            (Said::Text(text), _) => found(&pattern.regex, text),
+        }
     }
 
     /// Whether a tool of this canonical name is on offer.
     pub(super) fn offers(&self, name: &str) -> bool {
-        self.evidence.asked.tools.iter().any(|tool| tool["function"]["name"] == name)
+        let tools = &self.evidence.asked.tools;
+        match self.known {
+            Some((recall, _)) => recall.offers(tools, name),
+            None => tools.iter().any(|tool| tool["function"]["name"] == name),
+        }
     }
 
     /// The values of the headers of this lower-case name.

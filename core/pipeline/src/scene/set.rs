@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::conditions::Conditions;
 use super::facts::Facts;
-use super::{Evidence, Says, Scene, SceneError, SceneRule, Verdict, When};
+use super::{Evidence, Recall, Says, Scene, SceneError, SceneRule, Verdict, When};
 use crate::turn::Purpose;
 
 /// What comes with Rollgate, one file an agent.
@@ -92,10 +92,28 @@ impl SceneSet {
 
     /// Says what an exchange is for.
     pub fn classify(&self, evidence: &Evidence<'_>) -> Verdict {
+        let said = self.decide(evidence, None);
+        #[cfg(test)]
+        super::recall::check(self, evidence, &said);
+        said
+    }
+
+    /// The same, without searching again what comes again: `users` are the indexes of the messages
+    /// of users, `recall` is the session's.
+    pub fn classify_again(
+        &self,
+        evidence: &Evidence<'_>,
+        recall: &Recall,
+        users: &[usize],
+    ) -> Verdict {
+        self.decide(evidence, Some((recall, users)))
+    }
+
+    fn decide(&self, evidence: &Evidence<'_>, known: Option<(&Recall, &[usize])>) -> Verdict {
         if let Some(scene) = evidence.entry {
             return Verdict::entry(scene);
         }
-        let facts = Facts::of(evidence);
+        let facts = Facts::of(evidence, known);
         let shipped = SHIPPED_AGENTS.as_ref().map(Vec::as_slice).unwrap_or_default();
         let agent = match &self.agent {
             Some(name) => shipped.iter().find(|agent| agent.is(name)),

@@ -10,6 +10,7 @@ mod opencode;
 mod order;
 mod pi;
 mod qwen_code;
+mod recall;
 mod shipped;
 
 use super::*;

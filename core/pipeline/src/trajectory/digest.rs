@@ -17,6 +17,18 @@ impl Digest {
         Self(first)
     }
 
+    /// Digest of digests, one behind the other: four at most.
+    pub(super) fn joined<const N: usize>(parts: [Digest; N]) -> Self {
+        const { assert!(N <= 4) };
+        let mut bytes = [0; 64];
+        for (slot, part) in bytes.chunks_exact_mut(16).zip(&parts) {
+            slot.copy_from_slice(&part.0);
+        }
+        let mut first = [0; 16];
+        first.copy_from_slice(&blake3::hash(&bytes[..16 * N]).as_bytes()[..16]);
+        Self(first)
+    }
+
     /// Its bytes.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0

@@ -33,8 +33,6 @@ pub struct Element {
     pub first_message: usize,
     /// Index of the message itself.
     pub message: usize,
-    /// What tells it from others of the same digest.
-    pub evidence: Evidence,
     /// Whether an empty assistant message stood before it.
     pub(super) after_silence: bool,
     /// Digest of the message as it is.
@@ -48,16 +46,36 @@ pub struct Element {
 /// What an assistant element says beyond its meaning. Two answers may mean the same; which of them
 /// an agent goes on from shows in what it echoes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Evidence {
+pub(super) struct Evidence {
     /// Digest of the ids of its tool calls, where it has any.
-    pub call_ids: Option<Digest>,
+    call_ids: Option<Digest>,
     /// Digest of its reasoning, where it has some.
-    pub reasoning: Option<Digest>,
+    reasoning: Option<Digest>,
 }
 
 impl Evidence {
+    /// Of the messages of a run.
+    pub(super) fn of<'m>(run: impl Iterator<Item = &'m Message>) -> Self {
+        let mut evidence = Self::default();
+        let (mut ids, mut any_id, mut thoughts) = (None::<Hasher>, false, None::<Hasher>);
+        for message in run {
+            for call in &message.tool_calls {
+                let core: Vec<u8> = id_core(&call.id).collect();
+                any_id |= !core.is_empty();
+                add_bytes(ids.get_or_insert_default(), &core);
+            }
+            let reasoning = message.reasoning.as_deref().unwrap_or_default().trim();
+            if !reasoning.is_empty() {
+                add_bytes(thoughts.get_or_insert_default(), reasoning.as_bytes());
+            }
+        }
+        evidence.call_ids = ids.filter(|_| any_id).as_ref().map(Digest::of);
+        evidence.reasoning = thoughts.as_ref().map(Digest::of);
+        evidence
+    }
+
     /// How much of what `echoed` says this one confirms; what is missing there says nothing.
-    pub fn confirms(&self, echoed: &Evidence) -> u32 {
+    pub(super) fn confirms(&self, echoed: &Evidence) -> u32 {
         let same = |ours: Option<Digest>, theirs: Option<Digest>| {
             u32::from(theirs.is_some() && ours == theirs)
         };
@@ -111,9 +129,6 @@ pub(super) struct Run {
     /// White space that counts only if text follows.
     gap: String,
     calls: Option<Hasher>,
-    ids: Option<Hasher>,
-    any_id: bool,
-    reasoning: Option<Hasher>,
 }
 
 impl Run {
@@ -138,20 +153,7 @@ impl Run {
             let calls = self.calls.get_or_insert_default();
             add_bytes(calls, call.name.as_bytes());
             add_bytes(calls, canonical_arguments(&call.arguments).as_bytes());
-            let core = id_core(&call.id);
-            self.any_id |= !core.is_empty();
-            add_bytes(self.ids.get_or_insert_default(), &core);
         }
-        if let Some(reasoning) = message.reasoning.as_deref().map(str::trim)
-            && !reasoning.is_empty()
-        {
-            add_bytes(self.reasoning.get_or_insert_default(), reasoning.as_bytes());
-        }
-    }
-
-    /// Whether nothing of it is seen.
-    pub(super) fn is_empty(&self) -> bool {
-        !self.any_text && self.calls.is_none()
     }
 
     /// Loose digest of all of it.
@@ -162,13 +164,6 @@ impl Run {
             hasher.update(calls.finalize().as_bytes());
         }
         Digest::of(&hasher)
-    }
-
-    pub(super) fn evidence(&self) -> Evidence {
-        Evidence {
-            call_ids: self.ids.as_ref().filter(|_| self.any_id).map(Digest::of),
-            reasoning: self.reasoning.as_ref().map(Digest::of),
-        }
     }
 }
 
@@ -197,16 +192,28 @@ pub(super) fn strict_digest(message: &Message) -> Digest {
     Digest::of(&hasher)
 }
 
-/// Digest of messages as they are, ids included.
-pub(super) fn messages_digest(messages: &[Message]) -> Digest {
+/// Digest of what a template could see of a message, made of its loose one without rules (alone,
+/// where it is an assistant's) and of all that this one ignores: nothing is hashed twice that may be
+/// long. In memory only.
+pub(super) fn exact_digest(message: &Message, loose: Digest) -> Digest {
+    let text = message.content.as_str();
     let mut hasher = Hasher::new();
-    for message in messages {
-        hasher.update(strict_digest(message).as_bytes());
-        add_bytes(&mut hasher, message.tool_call_id.as_deref().unwrap_or_default().as_bytes());
-        for call in &message.tool_calls {
-            add_bytes(&mut hasher, call.id.as_bytes());
+    hasher.update(loose.as_bytes());
+    let begin = text.len() - text.trim_start().len();
+    let end = text.trim_end().len().max(begin);
+    match text.contains('\r') {
+        true => add_bytes(&mut hasher, text.as_bytes()),
+        false => {
+            add_bytes(&mut hasher, &text.as_bytes()[..begin]);
+            add_bytes(&mut hasher, &text.as_bytes()[end..]);
         }
     }
+    add_bytes(&mut hasher, message.reasoning.as_deref().unwrap_or_default().as_bytes());
+    for call in &message.tool_calls {
+        add_bytes(&mut hasher, call.name.as_bytes());
+        add_bytes(&mut hasher, call.arguments.as_bytes());
+    }
+    hasher.update(&message.media_dropped.to_le_bytes());
     Digest::of(&hasher)
 }
 
@@ -218,11 +225,11 @@ pub(super) fn place_of_call(message: &Message, calls: &[&ToolCall]) -> Option<us
 
 /// Agents rewrite ids to fit alphabets of their own; letters and digits survive.
 fn same_call_id(left: &str, right: &str) -> bool {
-    left == right || (!id_core(left).is_empty() && id_core(left) == id_core(right))
+    left == right || (id_core(left).next().is_some() && id_core(left).eq(id_core(right)))
 }
 
-fn id_core(id: &str) -> Vec<u8> {
-    id.bytes().filter(u8::is_ascii_alphanumeric).collect()
+fn id_core(id: &str) -> impl Iterator<Item = u8> {
+    id.bytes().filter(u8::is_ascii_alphanumeric)
 }
 
 fn start(role: Role) -> Hasher {

@@ -1,6 +1,12 @@
 //! Messages to elements.
+//!
+//! What is known while folding is nothing at all where an answer begins behind a message that left
+//! nothing open ([`Mark::clean`]): from there on a longer request can be folded alone.
 
-use super::element::{Run, add_bytes, is_empty, place_of_call, strict_digest, text_digest};
+use std::ops::Range;
+
+use super::element::{Run, add_bytes, is_empty, place_of_call};
+use super::piece::{Piece, Pieces};
 use super::{Digest, Element, Habits};
 use crate::record::HistoryMode;
 use crate::rules::Spot;
@@ -11,7 +17,17 @@ use crate::turn::{Message, Role, ToolCall};
 pub(super) struct Overlay {
     /// Index of the message that holds it.
     pub(super) message: usize,
-    pub(super) text: String,
+    /// Where it stands in that message's text.
+    pub(super) span: Range<usize>,
+}
+
+/// How things stand behind a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Mark {
+    /// Elements so far.
+    pub(super) elements: usize,
+    /// Nothing is open: no run of assistant messages, no overlay, no silence.
+    pub(super) clean: bool,
 }
 
 /// Messages, folded.
@@ -21,6 +37,8 @@ pub(super) struct Folded {
     pub(super) overlays: Vec<Overlay>,
     /// First overlay message behind the last element.
     pub(super) tail: Option<usize>,
+    /// One for each message.
+    pub(super) marks: Vec<Mark>,
 }
 
 impl Folded {
@@ -30,20 +48,27 @@ impl Folded {
     }
 }
 
-/// What to fold.
-pub(super) struct Conversation<'m> {
-    pub(super) messages: &'m [&'m Message],
-    /// Whether they begin where the request does.
+/// Where the messages to fold stand.
+#[derive(Clone, Copy)]
+pub(super) struct Conversation {
+    /// Index of the first one.
+    pub(super) first: usize,
+    /// Whether the request begins with it.
     pub(super) from_start: bool,
     /// Index of the message that the request ended in.
     pub(super) last: usize,
 }
 
 /// Folds messages to elements.
-pub(super) fn fold(conversation: &Conversation<'_>, habits: Habits<'_>) -> Folded {
-    let mut fold = Fold::new(habits);
+pub(super) fn fold<'m>(
+    conversation: Conversation,
+    messages: impl Iterator<Item = &'m Message>,
+    habits: Habits<'_>,
+    pieces: &mut Pieces,
+) -> Folded {
+    let mut fold = Fold::new(habits, pieces);
     let mut leading = conversation.from_start;
-    for (at, message) in conversation.messages.iter().enumerate() {
+    for (at, message) in (conversation.first..).zip(messages) {
         leading &= matches!(message.role, Role::System | Role::Developer);
         let spot = Spot { leading, last: at == conversation.last };
         match habits.mode {
@@ -51,6 +76,9 @@ pub(super) fn fold(conversation: &Conversation<'_>, habits: Habits<'_>) -> Folde
             HistoryMode::Sticky if message.role == Role::Assistant => fold.assistant(at, message),
             HistoryMode::Sticky => fold.text(at, message, spot),
         }
+        let clean = fold.run.is_empty() && fold.pending.is_none() && !fold.silence;
+        let elements = fold.folded.elements.len();
+        fold.folded.marks.push(Mark { elements, clean });
     }
     if habits.mode == HistoryMode::Sticky
         && let Some(rule) = habits.rules.results_order()
@@ -61,12 +89,17 @@ pub(super) fn fold(conversation: &Conversation<'_>, habits: Habits<'_>) -> Folde
     fold.folded
 }
 
-struct Fold<'m> {
-    habits: Habits<'m>,
+struct Fold<'m, 'h> {
+    habits: Habits<'h>,
+    pieces: &'h mut Pieces,
     folded: Folded,
     /// Where the call of each element that is a result stands, if it is known.
     places: Vec<Option<usize>>,
-    run: Option<Run>,
+    /// Messages of the run of the assistant that is open, and what they say together, from the
+    /// second one on that says anything.
+    run: Vec<&'m Message>,
+    spoken: bool,
+    whole: Option<Run>,
     calls: Vec<&'m ToolCall>,
     results: usize,
     /// First overlay message since the last element, digests of their texts, rules that found them.
@@ -76,13 +109,16 @@ struct Fold<'m> {
     silence: bool,
 }
 
-impl<'m> Fold<'m> {
-    fn new(habits: Habits<'m>) -> Self {
+impl<'m, 'h> Fold<'m, 'h> {
+    fn new(habits: Habits<'h>, pieces: &'h mut Pieces) -> Self {
         Self {
             habits,
+            pieces,
             folded: Folded::default(),
             places: Vec::new(),
-            run: None,
+            run: Vec::new(),
+            spoken: false,
+            whole: None,
             calls: Vec::new(),
             results: 0,
             pending: None,
@@ -92,67 +128,62 @@ impl<'m> Fold<'m> {
         }
     }
 
-    fn exact(&mut self, at: usize, message: &'m Message) {
-        let strict = strict_digest(message);
-        let evidence = match message.role {
-            Role::Assistant => {
-                let mut run = Run::default();
-                run.push(message);
-                run.evidence()
-            }
-            _ => Default::default(),
-        };
-        self.push(Element { evidence, ..element(at, message.role, strict, strict) }, None);
+    fn exact(&mut self, at: usize, message: &Message) {
+        let piece = self.pieces.exact(message);
+        self.push(element(at, message.role, piece), None);
     }
 
     fn assistant(&mut self, at: usize, message: &'m Message) {
-        let run = self.run.get_or_insert_default();
-        let continues = !run.is_empty();
-        run.push(message);
+        let continues = self.spoken;
+        self.run.push(message);
         if is_empty(message) {
             self.silence = true;
+            self.whole.iter_mut().for_each(|whole| whole.push(message));
             return;
         }
+        self.spoken = true;
         if !continues {
             self.calls.clear();
         }
         self.results = 0;
         self.calls.extend(&message.tool_calls);
-        let (digest, evidence) = (run.digest(), run.evidence());
-        let element = element(at, Role::Assistant, digest, strict_digest(message));
-        self.push(Element { continues, evidence, ..element }, None);
+        let mut piece = self.pieces.answer(message);
+        if continues {
+            let run = &self.run;
+            let whole = self.whole.get_or_insert_with(|| {
+                let mut whole = Run::default();
+                run[..run.len() - 1].iter().for_each(|part| whole.push(part));
+                whole
+            });
+            whole.push(message);
+            piece.digest = whole.digest();
+            piece.plain = piece.digest;
+        }
+        self.push(Element { continues, ..element(at, Role::Assistant, piece) }, None);
     }
 
-    fn text(&mut self, at: usize, message: &'m Message, spot: Spot) {
-        let reading = self.habits.rules.read(message, spot);
-        for text in &reading.overlays {
-            self.folded.overlays.push(Overlay { message: at, text: (*text).to_owned() });
-        }
-        let empty = reading.text.trim().is_empty() && message.media_dropped == 0;
-        if empty && message.role != Role::Tool {
-            if !reading.overlays.is_empty() {
+    fn text(&mut self, at: usize, message: &Message, spot: Spot) {
+        let called = match message.role {
+            Role::Tool => place_of_call(message, &self.calls),
+            _ => None,
+        };
+        let place = (message.role == Role::Tool).then(|| called.unwrap_or(self.results));
+        let mut piece = self.pieces.text(self.habits.rules, message, spot, place);
+        let overlays = piece.overlays.drain(..);
+        let before = self.folded.overlays.len();
+        self.folded.overlays.extend(overlays.map(|span| Overlay { message: at, span }));
+        if piece.blank && message.role != Role::Tool {
+            if self.folded.overlays.len() > before {
                 self.pending.get_or_insert(at);
                 add_bytes(&mut self.over, message.content.as_bytes());
-                self.touched.extend(reading.touched);
+                self.touched.extend(piece.touched);
             }
             return;
         }
-        let (place, called) = match message.role {
-            Role::Tool => {
-                let called = place_of_call(message, &self.calls);
-                self.results += 1;
-                (Some(called.unwrap_or(self.results - 1)), called)
-            }
-            _ => (None, None),
-        };
-        let digest = text_digest(message, &reading.text, place);
-        let plain = match reading.touched.is_empty() {
-            true => digest,
-            false => text_digest(message, &message.content, place),
-        };
-        let element = element(at, message.role, digest, strict_digest(message));
-        self.push(Element { plain, touched: reading.touched, ..element }, called);
-        self.run = None;
+        self.results += usize::from(message.role == Role::Tool);
+        self.push(element(at, message.role, piece), called);
+        self.run.clear();
+        (self.spoken, self.whole) = (false, None);
     }
 
     fn push(&mut self, mut element: Element, place: Option<usize>) {
@@ -168,18 +199,17 @@ impl<'m> Fold<'m> {
     }
 }
 
-fn element(message: usize, role: Role, digest: Digest, strict: Digest) -> Element {
+fn element(message: usize, role: Role, piece: Piece) -> Element {
     Element {
-        digest,
+        digest: piece.digest,
         role,
         continues: false,
         first_message: message,
         message,
-        evidence: Default::default(),
         after_silence: false,
-        strict,
-        plain: digest,
-        touched: Vec::new(),
+        strict: piece.strict,
+        plain: piece.plain,
+        touched: piece.touched,
     }
 }
 

@@ -15,11 +15,12 @@
 use std::collections::HashSet;
 
 use super::alike::{Likeness, alike, joins};
-use super::steps::{StepIndex, Steps};
+use super::element::Evidence;
+use super::steps::{Place, StepIndex, Steps};
 use super::tokens::TokenTree;
 use super::tree::Node;
 use super::work::Work;
-use super::{Element, Evidence, Path, Reader};
+use super::{Element, Path, Reader};
 use crate::id::TurnIndex;
 use crate::planted::{self, Bug};
 use crate::record::HistoryMode;
@@ -243,11 +244,14 @@ impl Matching<'_> {
     /// that was given under the very same instructions, or whose very text; then one that nothing continues yet; then the newest. So agents that got
     /// the same answer stay apart.
     fn choose(&self, answers: &[TurnIndex], matched: usize) -> Option<TurnIndex> {
+        if let [] | [_] = answers {
+            return answers.first().copied();
+        }
         let last = matched.checked_sub(1).map(|last| &self.path.elements[last]);
-        let echoed = last.map_or_else(Evidence::default, |element| element.evidence);
+        let echoed = self.echoed(matched);
         answers.iter().copied().max_by_key(|turn| {
             let place = self.steps.place(*turn);
-            let confirmed = place.map_or(0, |place| place.evidence.confirms(&echoed));
+            let confirmed = place.map_or(0, |place| self.told(place).confirms(&echoed));
             let strict = place.map(|place| self.steps.step(place.step).strict);
             let exact = strict.is_some() && strict == last.map(|element| element.strict);
             let node = self.nodes.get(turn.0 as usize);
@@ -255,5 +259,24 @@ impl Matching<'_> {
             let instructed = root == Some(self.path.leading.strict);
             (confirmed, instructed, exact, node.is_some_and(|node| node.children == 0), *turn)
         })
+    }
+
+    /// What the agent echoes of the answer that so many elements end with.
+    fn echoed(&self, matched: usize) -> Evidence {
+        let Some(last) = matched.checked_sub(1) else { return Evidence::default() };
+        let run = &self.path.elements[self.path.run_start(last)..matched];
+        let answers = run.iter().filter(|element| element.role == Role::Assistant);
+        Evidence::of(answers.map(|element| &self.messages[element.message]))
+    }
+
+    /// What a turn's answer says beyond its meaning, with the run that it ends.
+    fn told(&self, place: &Place) -> Evidence {
+        if place.silent {
+            return Evidence::default();
+        }
+        let mut run = self.steps.run(place.step);
+        run.pop();
+        let before = run.iter().map(|step| &self.steps.step(*step).message);
+        Evidence::of(before.chain([&place.reply]))
     }
 }

@@ -1,27 +1,20 @@
 //! A request as a path: what its tree hangs from, and the chain of its elements.
+//!
+//! A path is made from the start, or from the path of an earlier request that begins alike: cut back
+//! to where nothing is open, hung from its stem, and grown by what is new.
 
 use std::ops::Range;
 
 use blake3::Hasher;
-use serde_json::{Map, Value};
 
-use super::canonical::write_canonical;
-use super::fold::{Conversation, Overlay, fold};
+use super::element::is_empty;
+use super::fold::{Conversation, Mark, Overlay, fold};
+use super::piece::Pieces;
+use super::root::{Held, Root, Stem, ToolDigests, root_digest};
 use super::{Digest, Element};
 use crate::record::HistoryMode;
 use crate::rules::RuleSet;
-use crate::turn::{Message, Role, Tool};
-
-/// What a tree hangs from. A change of any of it starts another tree.
-#[derive(Clone, Copy, Debug)]
-pub struct Root<'a> {
-    /// The served model.
-    pub model: &'a str,
-    /// Tools on offer; their order does not count.
-    pub tools: &'a [Tool],
-    /// Switches of the chat template.
-    pub template_kwargs: &'a Map<String, Value>,
-}
+use crate::turn::{Message, Role};
 
 /// What counts as equal in a session.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +32,8 @@ pub struct Path {
     pub root: Digest,
     /// Elements after the leading instructions.
     pub elements: Vec<Element>,
+    /// In how many of its messages a `strip` rule took something out.
+    pub stripped: u32,
     /// `chains[i]` stands for the root and the first `i` elements.
     chains: Vec<Digest>,
     /// The same, of how the agent wrote it: texts, order, overlays.
@@ -49,16 +44,24 @@ pub struct Path {
     tail: Option<usize>,
     pub(super) mode: HistoryMode,
     pub(super) rules: RuleSet,
+    /// The messages, and how things stand behind each: elements are counted from the leading ones on.
+    pub(super) messages: Vec<Message>,
+    marks: Vec<Mark>,
+    /// Indexes of what users said.
+    users: Vec<usize>,
+    held: Option<Held>,
 }
 
 /// The instructions that a conversation begins with.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Leading {
     /// Messages that they take up.
     pub(super) messages: usize,
     pub(super) strict: Digest,
     pub(super) plain: Digest,
     pub(super) touched: Vec<u16>,
+    /// By element.
+    digests: Vec<Digest>,
 }
 
 impl Leading {
@@ -75,36 +78,147 @@ impl Leading {
             strict: chain(|element| element.strict),
             plain: chain(|element| element.plain),
             touched: elements.iter().flat_map(|element| element.touched.clone()).collect(),
+            digests: elements.iter().map(|element| element.digest).collect(),
         };
         (leading, rest)
     }
 }
 
 impl Path {
-    /// Digests a request.
+    /// Digests a request from its start.
     pub fn new(root: Root<'_>, messages: &[Message], habits: Habits<'_>) -> Self {
-        let messages: Vec<&Message> = messages.iter().collect();
-        let last = messages.len().saturating_sub(1);
-        let conversation = Conversation { messages: &messages, from_start: true, last };
-        let mut folded = fold(&conversation, habits);
-        let (leading, elements) = Leading::split(&mut folded.elements);
-        let root = root_digest(root, &folded.elements);
-        let copies = elements.iter().scan(leading.strict, |chain, element| {
-            *chain = extend(extend(*chain, element.strict), element.plain);
-            Some(*chain)
-        });
-        let copies = std::iter::once(leading.strict).chain(copies).collect();
+        let tools = &ToolDigests::of(root.tools);
+        let stem = Stem { model: root.model, tools, template_kwargs: root.template_kwargs };
+        let mut path = Self::empty(habits);
+        path.grow(messages, habits, &mut Pieces::default());
+        path.hang(stem);
+        path
+    }
+
+    /// One of no messages: hangs from nothing.
+    pub(super) fn empty(habits: Habits<'_>) -> Self {
+        let (leading, _) = Leading::split(&mut Vec::new());
         Self {
-            root,
-            chains: chains(root, &elements),
-            copies,
-            elements,
+            root: leading.strict,
+            elements: Vec::new(),
+            stripped: 0,
+            chains: Vec::new(),
+            copies: vec![leading.strict],
             leading,
-            overlays: folded.overlays,
-            tail: folded.tail,
+            overlays: Vec::new(),
+            tail: None,
             mode: habits.mode,
             rules: habits.rules.clone(),
+            messages: Vec::new(),
+            marks: Vec::new(),
+            users: Vec::new(),
+            held: None,
         }
+    }
+
+    /// How many of its first messages, at most `common`, it can be cut back to and then grown to
+    /// `messages`: behind them nothing is open, and what follows needs to know nothing of them.
+    pub(super) fn safe(&self, common: usize, messages: &[Message]) -> usize {
+        let leading = self.leading.digests.len();
+        let answers = |message: &Message| message.role == Role::Assistant && !is_empty(message);
+        // Results that follow each other were put into order together.
+        let divides = |at: usize| {
+            let result = |element: Option<&Element>| element.is_some_and(|e| e.role == Role::Tool);
+            result(self.elements.get(at - 1)) && result(self.elements.get(at))
+        };
+        let safe = |keep: &usize| {
+            let behind = self.marks[keep - 1];
+            behind.clean
+                && behind.elements > leading
+                && (self.mode == HistoryMode::Faithful
+                    || messages.get(*keep).is_some_and(answers)
+                        && !divides(behind.elements - leading))
+        };
+        (1..=common).rev().find(safe).unwrap_or(0)
+    }
+
+    /// Cuts it back to so many messages, see [`Path::safe`].
+    pub(super) fn cut(&mut self, keep: usize) {
+        if keep == self.messages.len() {
+            return;
+        }
+        let elements = match keep.checked_sub(1) {
+            Some(last) => self.marks[last].elements - self.leading.digests.len(),
+            None => 0,
+        };
+        self.messages.truncate(keep);
+        self.marks.truncate(keep);
+        self.elements.truncate(elements);
+        self.chains.truncate(elements + 1);
+        self.copies.truncate(elements + 1);
+        self.overlays.truncate(self.overlays.partition_point(|overlay| overlay.message < keep));
+        self.users.truncate(self.users.partition_point(|user| *user < keep));
+        self.tail = None;
+    }
+
+    /// A copy of its begin, see [`Path::safe`].
+    pub(super) fn begin(&self, keep: usize) -> Self {
+        let elements = self.marks[keep - 1].elements - self.leading.digests.len();
+        let overlays = self.overlays.partition_point(|overlay| overlay.message < keep);
+        let users = self.users.partition_point(|user| *user < keep);
+        Self {
+            root: self.root,
+            elements: self.elements[..elements].to_vec(),
+            stripped: self.stripped,
+            chains: self.chains[..=elements].to_vec(),
+            copies: self.copies[..=elements].to_vec(),
+            leading: self.leading.clone(),
+            overlays: self.overlays[..overlays].to_vec(),
+            tail: None,
+            mode: self.mode,
+            rules: self.rules.clone(),
+            messages: self.messages[..keep].to_vec(),
+            marks: self.marks[..keep].to_vec(),
+            users: self.users[..users].to_vec(),
+            held: self.held.clone(),
+        }
+    }
+
+    /// Grows it to these messages, which begin with those that it has. Then it must be hung.
+    pub(super) fn grow(&mut self, messages: &[Message], habits: Habits<'_>, pieces: &mut Pieces) {
+        let first = self.messages.len();
+        let last = messages.len().saturating_sub(1);
+        let new = &messages[first..];
+        if new.is_empty() {
+            return;
+        }
+        let conversation = Conversation { first, from_start: first == 0, last };
+        let mut folded = fold(conversation, new.iter(), habits, pieces);
+        let before = self.marks.last().map_or(0, |mark| mark.elements);
+        if first == 0 {
+            let (leading, rest) = Leading::split(&mut folded.elements);
+            self.copies = vec![leading.strict];
+            (self.leading, self.elements, self.held) = (leading, rest, None);
+        } else {
+            self.elements.append(&mut folded.elements);
+        }
+        let marks = folded.marks.into_iter();
+        self.marks.extend(marks.map(|mark| Mark { elements: before + mark.elements, ..mark }));
+        for element in &self.elements[self.copies.len() - 1..] {
+            let copy = self.copies[self.copies.len() - 1];
+            self.copies.push(Digest::joined([copy, element.strict, element.plain]));
+        }
+        self.overlays.append(&mut folded.overlays);
+        self.tail = folded.tail;
+        let users = (first..).zip(new).filter(|(_, message)| message.role == Role::User);
+        self.users.extend(users.map(|(at, _)| at));
+        self.messages.extend_from_slice(new);
+    }
+
+    /// Hangs it from what its tree hangs from.
+    pub(super) fn hang(&mut self, stem: Stem<'_>) {
+        if !self.held.as_ref().is_some_and(|held| held.is(stem)) {
+            self.held = Some(Held::new(stem));
+            self.root = root_digest(stem, &self.leading.digests);
+            self.chains.clear();
+            self.chains.push(self.root);
+        }
+        lengthen(&mut self.chains, &self.elements);
     }
 
     /// The chain that stands for the first `count` elements.
@@ -121,8 +235,14 @@ impl Path {
     /// Texts of the messages from this one on that an `overlay` rule took out of the chain. They are
     /// shown to the model.
     pub fn overlay_texts(&self, from_message: usize) -> impl Iterator<Item = &str> {
-        let behind = self.overlays.iter().filter(move |overlay| overlay.message >= from_message);
-        behind.map(|overlay| overlay.text.as_str())
+        let before = self.overlays.partition_point(|overlay| overlay.message < from_message);
+        let behind = self.overlays[before..].iter();
+        behind.map(|overlay| &self.messages[overlay.message].content[overlay.span.clone()])
+    }
+
+    /// Indexes of the messages of users, ascending.
+    pub fn users(&self) -> &[usize] {
+        &self.users
     }
 
     /// The messages of the assistant that the request ends in, where it does: an answer continues
@@ -149,74 +269,51 @@ impl Path {
     pub(super) fn habits(&self) -> Habits<'_> {
         Habits { mode: self.mode, rules: &self.rules }
     }
+
+    /// What it hangs from.
+    #[cfg(test)]
+    pub(super) fn stem(&self) -> Option<Stem<'_>> {
+        self.held.as_ref().map(Held::stem)
+    }
+
+    /// What it is, but for how it was made.
+    #[cfg(test)]
+    pub(super) fn shown(&self) -> impl PartialEq + std::fmt::Debug + use<> {
+        let chains = (self.root, self.chains.clone(), self.copies.clone());
+        let open = (self.overlays.clone(), self.tail, self.marks.clone(), self.users.clone());
+        (self.elements.clone(), chains, self.leading.clone(), open, self.messages.clone())
+    }
 }
 
-/// Chains before and after each of these elements. An assistant message that continues a run counts
-/// with all of the run, behind what is before it.
-pub(super) fn chains(start: Digest, elements: &[Element]) -> Vec<Digest> {
-    let mut chains = Vec::with_capacity(elements.len() + 1);
-    let (mut chain, mut before) = (start, start);
-    chains.push(chain);
-    for element in elements {
+/// Lengthens chains to those before and after each of these elements. An assistant message that
+/// continues a run counts with all of the run, behind what is before it.
+fn lengthen(chains: &mut Vec<Digest>, elements: &[Element]) {
+    let known = chains.len() - 1;
+    let (mut chain, mut before) = (chains[known], chains[known]);
+    for element in &elements[known..] {
         if !element.continues {
             before = chain;
         }
         chain = extend(before, element.digest);
         chains.push(chain);
     }
-    chains
 }
 
 /// The chain that is one element longer.
 pub(super) fn extend(chain: Digest, element: Digest) -> Digest {
-    let mut hasher = Hasher::new();
-    hasher.update(chain.as_bytes());
-    hasher.update(element.as_bytes());
-    Digest::of(&hasher)
+    Digest::joined([chain, element])
 }
 
 fn instructs(role: Role) -> bool {
     matches!(role, Role::System | Role::Developer)
 }
 
-fn root_digest(root: Root<'_>, leading: &[Element]) -> Digest {
-    let mut tools: Vec<[u8; 32]> = root
-        .tools
-        .iter()
-        .map(|tool| *blake3::hash(tool.to_string().as_bytes()).as_bytes())
-        .collect();
-    tools.sort_unstable();
-    let mut kwargs = String::new();
-    for key in sorted_keys(root.template_kwargs) {
-        kwargs.push_str(&Value::from(key.as_str()).to_string());
-        write_canonical(&root.template_kwargs[key], &mut kwargs);
-    }
-    let mut hasher = Hasher::new();
-    for part in [root.model.as_bytes(), kwargs.as_bytes()] {
-        hasher.update(&(part.len() as u64).to_le_bytes());
-        hasher.update(part);
-    }
-    hasher.update(&(tools.len() as u64).to_le_bytes());
-    for tool in &tools {
-        hasher.update(tool);
-    }
-    for element in leading {
-        hasher.update(element.digest.as_bytes());
-    }
-    Digest::of(&hasher)
-}
-
-fn sorted_keys(map: &Map<String, Value>) -> Vec<&String> {
-    let mut keys: Vec<_> = map.keys().collect();
-    keys.sort_unstable();
-    keys
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Map, Value, json};
 
     use super::*;
+    use crate::turn::Tool;
 
     fn sticky(rules: &RuleSet) -> Habits<'_> {
         Habits { mode: HistoryMode::Sticky, rules }

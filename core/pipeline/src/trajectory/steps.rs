@@ -6,10 +6,11 @@
 
 use std::collections::HashMap;
 
-use super::element::{messages_digest, reply_message, text_digest};
+use super::element::{reply_message, text_digest};
 use super::fold::{Conversation, fold};
 use super::path::{Leading, extend};
-use super::{Digest, Element, Evidence, Habits};
+use super::piece::Pieces;
+use super::{Digest, Element, Habits, Path};
 use crate::id::TurnIndex;
 use crate::record::{HistoryMode, TurnRecord};
 use crate::rules::{RuleSet, Spot};
@@ -49,7 +50,7 @@ pub(super) struct Point {
 }
 
 /// Where a turn ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Place {
     pub(super) step: StepIndex,
     pub(super) chain: Digest,
@@ -57,9 +58,10 @@ pub(super) struct Place {
     pub(super) prompt: Digest,
     /// Nothing of its answer is seen in what the agent sends back.
     pub(super) silent: bool,
-    pub(super) evidence: Evidence,
-    /// Digest of the messages of its stretch, as they were sent.
-    pub(super) stretch: Digest,
+    /// Its answer. Answers of other turns may end in the same step.
+    pub(super) reply: Message,
+    /// The messages of its stretch, as they were sent.
+    pub(super) stretch: Vec<Message>,
     /// What its tree hangs from.
     pub(super) root: StepIndex,
 }
@@ -102,11 +104,12 @@ struct Thread {
 /// their own, and the order of results goes by those; which call a result answers shows in the
 /// digest that was recorded of it, which has the call's place in it.
 fn name_calls(seed: &mut [Message], waiting: &Waiting, rules: &RuleSet) {
-    let mut calls: Vec<&mut ToolCall> =
-        seed.iter_mut().flat_map(|message| &mut message.tool_calls).collect();
-    if calls.len() < 2 {
+    // To write to a message is to copy it.
+    if seed.iter().map(|message| message.tool_calls.len()).sum::<usize>() < 2 {
         return;
     }
+    let mut calls: Vec<&mut ToolCall> =
+        seed.iter_mut().flat_map(|message| &mut message.tool_calls).collect();
     let behind = waiting.messages.iter().take_while(|message| message.role != Role::Assistant);
     let mut recorded: Vec<Digest> =
         waiting.elements.iter().take(behind.clone().count()).copied().collect();
@@ -145,9 +148,9 @@ impl Steps {
     }
 
     /// Threads what waits; how many messages were read for that.
-    pub(super) fn catch_up(&mut self, habits: Habits<'_>) -> usize {
+    pub(super) fn catch_up(&mut self, habits: Habits<'_>, pieces: &mut Pieces) -> usize {
         let waiting = std::mem::take(&mut self.waiting);
-        waiting.into_iter().map(|waiting| self.thread(waiting, habits)).sum()
+        waiting.into_iter().map(|waiting| self.thread(waiting, habits, pieces)).sum()
     }
 
     pub(super) fn step(&self, step: StepIndex) -> &Step {
@@ -160,6 +163,21 @@ impl Steps {
 
     pub(super) fn place(&self, turn: TurnIndex) -> Option<&Place> {
         self.places.get(turn.0 as usize)
+    }
+
+    /// An answer that comes back as it was is held once: in the agent's copy.
+    pub(super) fn share(&mut self, turn: TurnIndex, path: &Path, matched: usize, sent: &[Message]) {
+        let Some(last) = matched.checked_sub(1) else { return };
+        let sent = &sent[path.elements[last].message];
+        let Some(place) = self.places.get_mut(turn.0 as usize) else { return };
+        if place.reply.is_copy_of(sent) || place.reply != *sent {
+            return;
+        }
+        let step = &mut self.steps[place.step.0 as usize];
+        if step.message.is_copy_of(&place.reply) {
+            step.message.clone_from(sent);
+        }
+        place.reply.clone_from(sent);
     }
 
     /// The steps of the run of assistant messages that ends in this one; it alone where none does.
@@ -176,30 +194,30 @@ impl Steps {
         run
     }
 
-    fn thread(&mut self, waiting: Waiting, habits: Habits<'_>) -> usize {
-        let parent = waiting.parent.and_then(|parent| self.place(parent)).copied();
-        let mut seed = parent.map_or_else(Vec::new, |place| self.seed(place.step));
+    fn thread(&mut self, waiting: Waiting, habits: Habits<'_>, pieces: &mut Pieces) -> usize {
+        let parent = waiting.parent.and_then(|parent| self.place(parent));
+        let parent = parent.map(|place| (place.step, place.root));
+        let mut seed = parent.map_or_else(Vec::new, |(step, _)| self.seed(step));
         if habits.mode == HistoryMode::Sticky {
             name_calls(&mut seed, &waiting, habits.rules);
         }
-        let messages: Vec<&Message> = seed.iter().chain(&waiting.messages).collect();
+        let mut messages: Vec<&Message> = seed.iter().chain(&waiting.messages).collect();
         let (reply_at, last) = (messages.len(), messages.len().saturating_sub(1));
-        let messages: Vec<&Message> = messages.into_iter().chain([&waiting.reply]).collect();
-        let conversation = Conversation { messages: &messages, from_start: parent.is_none(), last };
-        let mut folded = fold(&conversation, habits);
-        let at = match parent {
-            Some(place) => {
+        messages.push(&waiting.reply);
+        let conversation = Conversation { first: 0, from_start: parent.is_none(), last };
+        let mut folded = fold(conversation, messages.iter().copied(), habits, pieces);
+        let (at, root) = match parent {
+            Some((step, root)) => {
                 folded.skip(folded.elements.iter().filter(|e| e.message < seed.len()).count());
-                place.step
+                (step, root)
             }
             None => {
                 let (leading, rest) = Leading::split(&mut folded.elements);
-                folded.skip(folded.elements.len());
                 folded.elements = rest;
-                self.root(waiting.root, &leading, &messages)
+                let root = self.root(waiting.root, &leading, &messages);
+                (root, root)
             }
         };
-        let root = parent.map_or(at, |place| place.root);
         let (prompt, answer): (Vec<Element>, Vec<Element>) =
             folded.elements.into_iter().partition(|element| element.message != reply_at);
         let recorded = (prompt.len() == waiting.elements.len()).then_some(&waiting);
@@ -207,34 +225,26 @@ impl Steps {
         self.join(&thread, waiting.parent);
         for (place, mut element) in prompt.into_iter().enumerate() {
             element.digest = recorded.map_or(element.digest, |waiting| waiting.elements[place]);
-            self.lengthen(&mut thread, &element, messages[element.message]);
+            let message = messages[element.message];
+            self.lengthen(&mut thread, element, message);
         }
         let prompt = self.step(thread.at).chain;
         for chain in [Some(prompt), thread.own].into_iter().flatten() {
             self.points.entry(chain).or_default().prompts.push(waiting.turn);
         }
-        let mut place = Place {
-            step: at,
-            chain: prompt,
-            prompt,
-            silent: true,
-            evidence: Evidence::default(),
-            stretch: messages_digest(&waiting.messages),
-            root,
-        };
+        let silent = answer.is_empty();
         for mut element in answer {
             element.digest = recorded.and_then(|w| w.answer).unwrap_or(element.digest);
-            (place.silent, place.evidence) = (false, element.evidence);
-            self.lengthen(&mut thread, &element, messages[element.message]);
+            self.lengthen(&mut thread, element, messages[reply_at]);
         }
-        place.step = thread.at;
-        place.chain = self.step(thread.at).chain;
-        for chain in [Some(place.chain), thread.own].into_iter().flatten() {
+        let chain = self.step(thread.at).chain;
+        for chain in [Some(chain), thread.own].into_iter().flatten() {
             self.points.entry(chain).or_default().answers.push(waiting.turn);
         }
         self.steps[thread.at.0 as usize].answers.push(waiting.turn);
-        self.places.push(place);
-        messages.len()
+        let (read, Waiting { messages: stretch, reply, .. }) = (messages.len(), waiting);
+        self.places.push(Place { step: thread.at, chain, prompt, silent, reply, stretch, root });
+        read
     }
 
     /// An answer that is gone on from in the same breath is read along with its run, and results
@@ -259,7 +269,7 @@ impl Steps {
         }
     }
 
-    fn lengthen(&mut self, thread: &mut Thread, element: &Element, message: &Message) {
+    fn lengthen(&mut self, thread: &mut Thread, element: Element, message: &Message) {
         thread.own = thread.own.map(|own| extend(own, element.digest));
         thread.at = self.add(thread.at, element, message);
         if let Some(own) = thread.own {
@@ -275,13 +285,18 @@ impl Steps {
         if let Some(step) = self.index.get(&key) {
             return *step;
         }
-        let texts: Vec<&str> =
-            messages[..leading.messages].iter().map(|message| message.content.as_str()).collect();
+        let message = match &messages[..leading.messages] {
+            [alone] => (*alone).clone(),
+            all => {
+                let texts: Vec<&str> = all.iter().map(|message| message.content.as_str()).collect();
+                Message::text(Role::System, texts.join("\n"))
+            }
+        };
         self.push(
             key,
             Step {
                 parent: None,
-                message: Message::text(Role::System, texts.join("\n")),
+                message,
                 continues: false,
                 digest: chain,
                 strict: leading.strict,
@@ -295,24 +310,25 @@ impl Steps {
         )
     }
 
-    fn add(&mut self, parent: StepIndex, element: &Element, message: &Message) -> StepIndex {
-        let key = (Some(parent), extend(element.strict, extend(element.digest, element.plain)));
+    fn add(&mut self, parent: StepIndex, element: Element, message: &Message) -> StepIndex {
+        let Element { digest, strict, plain, continues, touched, .. } = element;
+        let key = (Some(parent), Digest::joined([strict, digest, plain]));
         if let Some(step) = self.index.get(&key) {
             return *step;
         }
         let above = self.step(parent);
-        let before = if element.continues { above.before } else { above.chain };
+        let before = if continues { above.before } else { above.chain };
         let step = self.push(
             key,
             Step {
                 parent: Some(parent),
                 message: message.clone(),
-                continues: element.continues,
-                digest: element.digest,
-                strict: element.strict,
-                plain: element.plain,
-                touched: element.touched.clone(),
-                chain: extend(before, element.digest),
+                continues,
+                digest,
+                strict,
+                plain,
+                touched,
+                chain: extend(before, digest),
                 before,
                 children: Vec::new(),
                 answers: Vec::new(),

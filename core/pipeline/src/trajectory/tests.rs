@@ -7,3 +7,4 @@ mod matching;
 mod mutations;
 mod play;
 mod random;
+mod recent;

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::difference::{Difference, Known, Shrunk};
-use super::element::messages_digest;
 use super::matching::{Found, Matching};
+use super::recent::Recent;
 use super::steps::{Steps, Waiting};
 use super::tokens::{EdgeIndex, TokenTree};
 use super::work::Work;
@@ -68,16 +68,20 @@ pub struct Trajectory {
     roots: HashMap<Digest, EdgeIndex>,
     nodes: Vec<Node>,
     /// Filled, and kept up, while requests are matched.
-    layer: RefCell<Layer>,
+    pub(super) layer: RefCell<Layer>,
 }
 
 #[derive(Debug, Default)]
-struct Layer {
+pub(super) struct Layer {
     steps: Steps,
     known: Known,
+    pub(super) recent: Recent,
     /// What the last request cost.
     #[cfg(test)]
     spent: super::work::Spent,
+    /// Reads every request of every test once more, to be compared.
+    #[cfg(test)]
+    again: Recent,
 }
 
 impl Trajectory {
@@ -89,10 +93,13 @@ impl Trajectory {
     /// `messages` are those that `path` was made of.
     pub fn resume(&self, path: &Path, messages: &[Message], reader: &dyn Reader) -> Resume {
         let layer = &mut *self.layer.borrow_mut();
-        let Layer { steps, known, .. } = layer;
+        #[cfg(test)]
+        layer.again.check(path, messages);
+        let Layer { steps, known, recent, .. } = layer;
+        recent.follow(path.habits());
         let (mut limit, mut refused) = (path.elements.len(), Vec::new());
         let work = Work::new(limit);
-        work.threaded(steps.catch_up(path.habits()));
+        work.threaded(steps.catch_up(path.habits(), &mut recent.pieces));
         let (found, difference) = loop {
             let (nodes, tokens) = (self.nodes.as_slice(), &self.tokens);
             let (refused_now, work) = (refused.as_slice(), &work);
@@ -118,7 +125,10 @@ impl Trajectory {
         {
             layer.spent = work.spent();
         }
-        let steps = &layer.steps;
+        let steps = &mut layer.steps;
+        if let Some(found) = found {
+            steps.share(found.turn, path, found.matched, messages);
+        }
         let parent = found.map(|found| found.turn);
         let matched = found.map_or(0, |found| found.matched);
         let own = path.chain(matched);
@@ -144,11 +154,10 @@ impl Trajectory {
     ) -> Option<TurnIndex> {
         let point = steps.point(path.chain(path.elements.len()))?;
         let from = found.map_or(0, |found| path.first_message(found.matched, messages.len()));
-        let stretch = messages_digest(&messages[from..]);
         let parent = found.map(|found| found.turn);
         point.prompts.iter().copied().find(|turn| {
-            let made_of = steps.place(*turn).map(|place| place.stretch);
-            self.parent(*turn) == parent && made_of == Some(stretch)
+            let made_of = steps.place(*turn).map(|place| place.stretch.as_slice());
+            self.parent(*turn) == parent && made_of == Some(&messages[from..])
         })
     }
 
@@ -156,6 +165,12 @@ impl Trajectory {
     #[cfg(test)]
     pub(super) fn known(&self) -> usize {
         self.layer.borrow().known.len()
+    }
+
+    /// Requests that are kept; messages that were folded and that were digested for them, ever.
+    #[cfg(test)]
+    pub(super) fn read_so_far(&self) -> (usize, usize, usize) {
+        self.layer.borrow().recent.work()
     }
 
     /// What matching the last request cost.
