@@ -10,6 +10,7 @@ pub mod exchange;
 pub mod fault;
 pub mod http;
 pub mod id;
+mod ingest;
 pub mod limits;
 pub mod parse;
 pub mod planted;
