@@ -34,12 +34,12 @@ use bytes::{Bytes, BytesMut};
 
 use crate::engine::EngineRequest;
 use crate::fault::{Fault, FaultKind, Whose};
-use crate::http::{
-    self, BodyReader, BodyState, Call, Framing, Header, ReplyReader, RequestHead, Route,
-};
+use crate::http::{self, BodyState, Call, Framing, Header, ReplyReader, RequestHead, Route};
+use crate::ingest::{Intake, Request};
 use crate::protocol::{Dialect, StreamMeta};
 use crate::scene::Scene;
 use crate::turn::ReplyForm;
+use desk::Share;
 use prepare::Prepared;
 use session::InFlight;
 use ticket::{Adoption, Kept};
@@ -106,6 +106,8 @@ pub struct Passage {
     pub parks: u32,
     /// How often the engine was asked again after that.
     pub resumptions: u32,
+    /// Bytes of its body that were read, not having been seen before.
+    pub unseen_bytes: u64,
     /// Its tokens were counted: no engine was asked.
     pub counted: bool,
     /// It was cancelled, since its session is being closed.
@@ -179,13 +181,13 @@ pub struct Exchange {
 }
 
 enum Stage {
-    Body(BodyReader),
+    Body(Intake, Share),
     /// The session's budget is all reserved: waits for calls under way.
-    Queue(Bytes),
+    Queue(Box<Request>),
     /// Waits for what comes of the same request, whose agent is gone.
     Adopt {
         adoption: Adoption,
-        body: Bytes,
+        request: Box<Request>,
     },
     Engine {
         prepared: Box<Prepared>,
@@ -234,10 +236,10 @@ impl Exchange {
         let body = cx
             .session
             .admit(cx.gatehouse)
-            .and_then(|()| BodyReader::new(head.framing, cx.gatehouse.limits.body_bytes));
+            .and_then(|()| Intake::new(head.framing, cx.gatehouse.limits.body_bytes));
         let want = match body {
             Ok(body) => {
-                exchange.stage = Stage::Body(body);
+                exchange.stage = Stage::Body(body, cx.desk.share());
                 Want::AgentBytes
             }
             Err(fault) => {
@@ -249,20 +251,42 @@ impl Exchange {
         (exchange, want)
     }
 
-    /// Body bytes have been appended to `buf`; what belongs to this request is taken off it.
+    /// Body bytes have been appended to `buf`; what belongs to this request is taken off it, sooner or
+    /// later: a piece that may turn out to be known is left there until it is whole.
     /// Call it once at the start even when `buf` is empty, and after each read.
     pub fn agent_bytes(&mut self, cx: &mut Context<'_>, buf: &mut BytesMut) -> Want {
-        let Stage::Body(body) = &mut self.stage else { return self.misuse("agent_bytes") };
-        match body.read(buf) {
+        let hash = cx.desk.hash(cx.random);
+        let Stage::Body(body, share) = &mut self.stage else { return self.misuse("agent_bytes") };
+        let limit_bytes = cx.gatehouse.limits.unseen_bytes;
+        if !body.compares() {
+            body.compare(hash, || cx.session.seen.candidates(self.dialect));
+        }
+        let read = share.grow(body.unseen_bytes() as u64, limit_bytes).and_then(|()| {
+            let state = body.read(buf)?;
+            share.grow(body.held_bytes() as u64, limit_bytes).map(|()| state)
+        });
+        match read {
             Ok(BodyState::More) => Want::AgentBytes,
             Ok(BodyState::Done) => match std::mem::replace(&mut self.stage, Stage::Over) {
-                Stage::Body(body) => self.begin(cx, body.into_bytes()),
+                Stage::Body(body, _) => self.arrived(cx, body.into_arrived(hash)),
                 _ => self.misuse("agent_bytes"),
             },
             Err(fault) => {
                 self.keep_alive = false;
-                self.refuse(&fault)
+                match fault.kind {
+                    FaultKind::Overload => self.fail(cx, &fault),
+                    _ => self.refuse(&fault),
+                }
             }
+        }
+    }
+
+    /// Bytes of the request's body that are held while the rest of it comes in: those that were not
+    /// seen before.
+    pub fn held_bytes(&self) -> usize {
+        match &self.stage {
+            Stage::Body(body, _) => body.held_bytes(),
+            _ => 0,
         }
     }
 
@@ -301,8 +325,8 @@ impl Exchange {
                 let message = "the agent left while the request waited for the session's budget";
                 self.refuse(&Fault::new(FaultKind::RequestTimeout, message))
             }
-            Stage::Queue(body) => self.begin(cx, body),
-            Stage::Adopt { adoption, body } => self.look_after(cx, adoption, body),
+            Stage::Queue(request) => self.begin(cx, request),
+            Stage::Adopt { adoption, request } => self.look_after(cx, adoption, request),
             Stage::Park(prepared) => self.unpark(cx, prepared),
             _ => self.misuse("woken"),
         }

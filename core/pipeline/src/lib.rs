@@ -11,6 +11,7 @@ pub mod fault;
 pub mod http;
 pub mod id;
 pub mod id_text;
+mod ingest;
 pub mod limits;
 pub mod parse;
 pub mod planted;

@@ -40,6 +40,9 @@ pub struct Limits {
     pub drain_ms: u64,
     /// How long a turn that the engine gave up on waits for the engine to sample again.
     pub park_ms: u64,
+    /// Bytes of request bodies on their way in per shard, those aside that were seen before; a
+    /// request over it is answered 503, unless it is the only one.
+    pub unseen_bytes: u64,
 }
 
 impl Default for Limits {
@@ -61,6 +64,7 @@ impl Default for Limits {
             exchanges_per_shard: 4_096,
             drain_ms: 30_000,
             park_ms: 120_000,
+            unseen_bytes: 256 << 20,
         }
     }
 }
@@ -121,6 +125,24 @@ pub const SKIPPED_TYPE_BYTES: usize = 64;
 pub const SKIPPED_TYPES: usize = 32;
 /// Longest sleep of an exchange that waits for another one of its session, in milliseconds.
 pub const LOOK_AGAIN_MS: u64 = 1_000;
+
+/// Requests of one dialect whose layouts a session keeps: as many conversations go on side by side
+/// without being read anew.
+pub const LAYOUTS: usize = 4;
+/// Bytes of bodies whose layouts a session keeps, for each dialect.
+pub const SEEN_BYTES: usize = 16 << 20;
+/// Entries of a body that gets a layout.
+pub const LAYOUT_ENTRIES: usize = 1 << 16;
+/// Bytes of a body that gets a layout, without messages, tools and instructions.
+pub const SHORT_BYTES: usize = 64 << 10;
+/// Bytes between places at which a body is compared with one before.
+pub const CHECKPOINT_BYTES: usize = 16 << 10;
+/// Entries at the end of a body that each have such a place behind them.
+pub const RECENT_CHECKPOINTS: usize = 8;
+/// Memory of the tools and instructions that sessions of a shard share, in bytes.
+pub const SHARED_PARTS_BYTES: usize = 32 << 20;
+/// How much memory such a part takes for each of its bytes.
+pub const SHARED_PART_COST: usize = 4;
 
 const _: () = assert!(PAUSE_FIRST_MS > 0 && PAUSE_FIRST_MS <= PAUSE_LONGEST_MS);
 const _: () = assert!(HEAD_BYTES >= HEADERS * 128, "a full head of short fields must fit");

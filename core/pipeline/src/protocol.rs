@@ -8,6 +8,7 @@ mod json;
 mod media;
 pub mod messages;
 mod models;
+mod parts;
 pub mod responses;
 
 use std::rc::Rc;
@@ -18,6 +19,9 @@ use serde_json::{Map, Value};
 
 use crate::fault::Fault;
 use crate::turn::{Asked, Finish, Purpose, Reply, Usage, WireTools};
+
+pub(crate) use json::mended;
+pub(crate) use parts::{Parts, Read, Whole};
 
 /// A protocol that agents speak.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]

@@ -6,15 +6,16 @@
 
 use super::prepare::{Asker, prompt_tokens};
 use super::{Context, Exchange, Stage, Want};
-use crate::fault::Whose;
+use crate::fault::{Fault, Whose};
 use crate::http;
 use crate::protocol;
+use crate::turn::Asked;
 
 impl Exchange {
-    /// The body of a request to count is whole.
-    pub(super) fn count(&mut self, cx: &mut Context<'_>, body: &[u8]) -> Want {
+    /// A request to count was read.
+    pub(super) fn count(&mut self, cx: &mut Context<'_>, asked: Result<Asked, Fault>) -> Want {
         self.passage.counted = true;
-        match self.read_body(body, cx).and_then(|asked| prompt_tokens(asked, self.asker(), cx)) {
+        match asked.and_then(|asked| prompt_tokens(asked, self.asker(), cx)) {
             Ok(tokens) => {
                 let body = protocol::token_count(tokens);
                 self.stage = Stage::Write(None);

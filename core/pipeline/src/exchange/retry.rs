@@ -3,25 +3,36 @@
 
 use std::rc::Rc;
 
-use bytes::Bytes;
-
 use super::budget::Room;
 use super::prepare::prepare;
 use super::ticket::{self, Adoption, Course, Kept, Key};
 use super::{Context, Exchange, Stage, Task, Want};
 use crate::fault::{Fault, FaultKind};
+use crate::ingest::{Arrived, Request};
 use crate::limits::LOOK_AGAIN_MS;
-use crate::protocol::{self, Past};
+use crate::protocol::{Past, responses};
 use crate::record::{Delivery, Record};
-use crate::turn::{Asked, ReplyForm};
+use crate::turn::ReplyForm;
 
 impl Exchange {
     /// The body is whole.
-    pub(super) fn begin(&mut self, cx: &mut Context<'_>, body: Bytes) -> Want {
-        if self.task == Task::Count {
-            return self.count(cx, &body);
+    pub(super) fn arrived(&mut self, cx: &mut Context<'_>, body: Arrived) -> Want {
+        let mut seen = std::mem::take(&mut cx.session.seen);
+        let past: &dyn Past = &*cx.session;
+        let mut request = seen.read(self.dialect, body, &mut cx.desk.shelf, past);
+        cx.session.seen = seen;
+        self.passage.unseen_bytes = request.work.scanned_bytes as u64;
+        match self.task {
+            Task::Count => return self.count(cx, request.asked),
+            Task::Compact => request.asked = request.asked.map(responses::compacted),
+            Task::Turn => {}
         }
-        let key = ticket::key(&self.lineage, self.dialect, &body);
+        self.begin(cx, Box::new(request))
+    }
+
+    /// The request was read.
+    pub(super) fn begin(&mut self, cx: &mut Context<'_>, request: Box<Request>) -> Want {
+        let key = ticket::key(&self.lineage, self.dialect, request.digest);
         let now_ms = cx.now.mono_ms;
         if let Some(adoption) = cx.session.tickets.adopt(&key, now_ms) {
             let form = adoption.orphan().form;
@@ -30,25 +41,22 @@ impl Exchange {
             self.passage.replayed = matches!(adoption.orphan().course(), Course::Answered(_));
             // It can be taken over in its turn.
             self.take_ticket(cx, key, form);
-            return self.look_after(cx, adoption, body);
+            return self.look_after(cx, adoption, request);
         }
         let room = match cx.session.room() {
             Ok(Room::Tokens(room)) => room,
             Ok(Room::Wait) => {
                 // Signs of life go out while it waits. What cannot be read is refused at its turn.
-                if self.form.is_none() {
-                    self.form = self.read_body(&body, cx).ok().map(|asked| {
-                        self.model = asked.model;
-                        asked.form
-                    });
+                if let (None, Ok(asked)) = (self.form, &request.asked) {
+                    self.model.clone_from(&asked.model);
+                    self.form = Some(asked.form);
                 }
-                self.stage = Stage::Queue(body);
+                self.stage = Stage::Queue(request);
                 return Want::Wait { ms: LOOK_AGAIN_MS };
             }
             Err(fault) => return self.fail(cx, &fault),
         };
-        let asked = self.read_body(&body, cx);
-        let prepared = asked.and_then(|asked| prepare(asked, room, self.asker(), cx));
+        let prepared = request.asked.and_then(|asked| prepare(asked, room, self.asker(), cx));
         match prepared {
             Ok(prepared) => {
                 self.form = Some(prepared.form);
@@ -57,15 +65,6 @@ impl Exchange {
                 self.call_engine(cx, Box::new(prepared))
             }
             Err(fault) => self.fail(cx, &fault),
-        }
-    }
-
-    /// The body, in canonical form.
-    pub(super) fn read_body(&self, body: &[u8], cx: &Context<'_>) -> Result<Asked, Fault> {
-        let past: &dyn Past = &*cx.session;
-        match self.task {
-            Task::Compact => protocol::responses::read_compact(body, past),
-            Task::Turn | Task::Count => self.dialect.read(body, past),
         }
     }
 
@@ -84,11 +83,11 @@ impl Exchange {
         &mut self,
         cx: &mut Context<'_>,
         adoption: Adoption,
-        body: Bytes,
+        request: Box<Request>,
     ) -> Want {
         match adoption.orphan().course() {
             Course::Running => {
-                self.stage = Stage::Adopt { adoption, body };
+                self.stage = Stage::Adopt { adoption, request };
                 Want::Wait { ms: LOOK_AGAIN_MS }
             }
             Course::Answered(kept) => {
@@ -99,7 +98,7 @@ impl Exchange {
             Course::Over => {
                 drop(adoption);
                 self.ticket = None;
-                self.begin(cx, body)
+                self.begin(cx, request)
             }
         }
     }

@@ -13,6 +13,7 @@ use super::ticket::Tickets;
 use crate::engine::EngineKind;
 use crate::fault::{Fault, FaultKind};
 use crate::id::{SessionId, TurnIndex};
+use crate::ingest::Seen;
 use crate::limits::Limits;
 use crate::parse;
 use crate::protocol::{Dialect, Past};
@@ -148,6 +149,8 @@ pub struct Session {
     reservations: Rc<Reservations>,
     /// Exchanges under way, and answers that agents may still come back for.
     pub(super) tickets: Tickets,
+    /// What is known of its requests.
+    pub(super) seen: Seen,
 }
 
 /// Counts one exchange in its session while it lives.
@@ -262,6 +265,7 @@ impl Session {
             in_flight: Rc::new(Cell::new(0)),
             reservations: Rc::default(),
             tickets: Tickets::default(),
+            seen: Seen::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Retries told from siblings, by the state of connections.
 //!
-//! Each exchange holds a ticket. Its key is what was asked: the call, the body as sent, the scene of
-//! the URL, the headers that say which agent asks. An equal request is a *retry* only where the agent of the
+//! Each exchange holds a ticket. Its key is what was asked: the call, the body as sent (but for what
+//! agents write in another order whenever they try again), the scene of the URL, the headers that say which agent asks. An equal request is a *retry* only where the agent of the
 //! first one is gone, before or while it took the answer; it then *adopts* the first one: it waits
 //! for what comes of it, or gets at once what already came of it. Two equal requests whose agents
 //! are both there are siblings (best of k, identical subagents) and sample on their own. So is a
@@ -11,10 +11,7 @@
 //! asks the engine again. Tickets live in memory only, like the connections they speak of.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
-
-use serde_json::value::RawValue;
 
 use super::answer::Answer;
 use crate::fault::Fault;
@@ -28,9 +25,6 @@ use crate::turn::ReplyForm;
 
 /// What a request is recognised by.
 pub(super) type Key = [u8; 32];
-
-/// What Codex says of itself in a body: a map without an order.
-const CLIENT_METADATA: &str = "client_metadata";
 
 /// Headers that say which agent, or which part of one, asks. Ids of single requests are not among
 /// them: agents change those when they try again.
@@ -57,32 +51,13 @@ pub(super) fn lineage(head: &RequestHead, route: &Route) -> Key {
     *hasher.finalize().as_bytes()
 }
 
-/// The key of a request: its body as sent, but for the order of what agents write in another one
-/// whenever they try again.
-pub(super) fn key(lineage: &Key, dialect: Dialect, body: &[u8]) -> Key {
+/// The key of a request, whose body has this digest.
+pub(super) fn key(lineage: &Key, dialect: Dialect, digest: u128) -> Key {
     let mut hasher = blake3::Hasher::new();
     hasher.update(lineage);
-    let told = (dialect == Dialect::Responses).then(|| members(body)).flatten();
-    let Some(told) = told else {
-        hasher.update(body);
-        return *hasher.finalize().as_bytes();
-    };
-    for (name, value) in told {
-        add(&mut hasher, name.as_bytes());
-        match (name == CLIENT_METADATA).then(|| members(value.get().as_bytes())).flatten() {
-            Some(told) => told.iter().for_each(|(name, value)| {
-                add(&mut hasher, name.as_bytes());
-                add(&mut hasher, value.get().as_bytes());
-            }),
-            None => add(&mut hasher, value.get().as_bytes()),
-        }
-    }
+    hasher.update(dialect.name().as_bytes());
+    hasher.update(&digest.to_le_bytes());
     *hasher.finalize().as_bytes()
-}
-
-/// The members of an object by name, as they are written; `None`: it is none.
-fn members(json: &[u8]) -> Option<BTreeMap<String, &RawValue>> {
-    serde_json::from_slice(json).ok()
 }
 
 fn add(hasher: &mut blake3::Hasher, bytes: &[u8]) {
@@ -280,29 +255,5 @@ impl Tickets {
         });
         self.0.push(ticket.clone());
         Own(ticket)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_order_of_client_metadata_does_not_tell_requests_apart() {
-        let one = r#"{"input":"a","client_metadata":{"x":"1","y":"{}"},"store":false}"#;
-        let key = |dialect, body: &str| key(&[0; 32], dialect, body.as_bytes());
-        for (other, equal) in [
-            (r#"{"input":"a","client_metadata":{"y":"{}","x":"1"},"store":false}"#, true),
-            (r#"{"client_metadata":{"y":"{}","x":"1"},"store":false,"input":"a"}"#, true),
-            (r#"{"input":"a","client_metadata":{"x":"{}","y":"1"},"store":false}"#, false),
-            (r#"{"input":"a","client_metadata":{"x":"1"},"store":false}"#, false),
-            (r#"{"input":"b","client_metadata":{"x":"1","y":"{}"},"store":false}"#, false),
-            (r#"{"input":"a","store":false}"#, false),
-            ("no object", false),
-        ] {
-            let [left, right] = [one, other].map(|body| key(Dialect::Responses, body));
-            assert_eq!(left == right, equal, "{other}");
-            assert_ne!(key(Dialect::Chat, one), key(Dialect::Chat, other), "{other}");
-        }
     }
 }

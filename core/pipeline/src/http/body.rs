@@ -1,10 +1,13 @@
 //! Request bodies: by length or chunked, bounded.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 
 use super::Framing;
-use super::chunked::{ChunkError, Chunked, move_up_to};
+use super::chunked::{ChunkError, Chunked};
 use crate::fault::{Fault, FaultKind};
+
+/// Bytes of a body for which room is made before they are here.
+const TRUSTED_BYTES: usize = 64 << 10;
 
 /// Whether a body is complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +46,15 @@ impl BodyReader {
     pub fn read(&mut self, buf: &mut BytesMut) -> Result<BodyState, Fault> {
         let done = match &mut self.rest {
             Rest::Length { left } => {
-                *left -= move_up_to(*left, buf, &mut self.body);
+                let here = (*left).min(buf.len() as u64) as usize;
+                if self.body.is_empty() && here as u64 == *left {
+                    self.body = buf.split_to(here);
+                } else {
+                    reserve(&mut self.body, here, *left);
+                    self.body.extend_from_slice(&buf[..here]);
+                    buf.advance(here);
+                }
+                *left -= here as u64;
                 *left == 0
             }
             Rest::Chunked(chunked) => {
@@ -59,9 +70,50 @@ impl BodyReader {
         Ok(if done { BodyState::Done } else { BodyState::More })
     }
 
+    /// How many bytes at the front of `buf` belong to the body, where they can be looked at before
+    /// they are read: where its length is known.
+    pub(crate) fn ahead(&self, buf: &BytesMut) -> Option<usize> {
+        match &self.rest {
+            Rest::Length { left } => Some((*left).min(buf.len() as u64) as usize),
+            Rest::Chunked(_) => None,
+        }
+    }
+
+    /// Drops so many bytes of those instead of reading them. Whether all that are left are here.
+    pub(crate) fn pass(&mut self, bytes: usize, buf: &mut BytesMut) -> bool {
+        match &mut self.rest {
+            Rest::Length { left } => {
+                let bytes = bytes.min(buf.len()).min(*left as usize);
+                buf.advance(bytes);
+                *left -= bytes as u64;
+                *left <= buf.len() as u64
+            }
+            Rest::Chunked(_) => false,
+        }
+    }
+
+    /// The body as far as it was read and not forgotten.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Forgets so many bytes at its front.
+    pub(crate) fn forget(&mut self, bytes: usize) {
+        self.body.advance(bytes.min(self.body.len()));
+    }
+
     /// The body as far as it was read.
     pub fn into_bytes(self) -> Bytes {
         self.body.freeze()
+    }
+}
+
+/// Makes room for what is here. What is promised counts only up to what came already: a length is
+/// easily said.
+fn reserve(body: &mut BytesMut, here: usize, left: u64) {
+    if body.capacity() - body.len() < here {
+        let likely = body.len().max(TRUSTED_BYTES).min(left as usize);
+        body.reserve(likely.max(here));
     }
 }
 

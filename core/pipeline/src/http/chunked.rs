@@ -21,6 +21,7 @@ pub(super) struct Chunked {
     place: Place,
     limit_bytes: u64,
     extra_bytes: usize,
+    taken_bytes: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +35,7 @@ enum Place {
 
 impl Chunked {
     pub(super) fn new(limit_bytes: u64) -> Self {
-        Self { place: Place::Size, limit_bytes, extra_bytes: 0 }
+        Self { place: Place::Size, limit_bytes, extra_bytes: 0, taken_bytes: 0 }
     }
 
     /// Moves what belongs to the body from `buf` to `body`; `true` when the body is complete.
@@ -47,7 +48,9 @@ impl Chunked {
             match self.place {
                 Place::Done => return Ok(true),
                 Place::Data { left } => {
-                    let left = left - move_up_to(left, buf, body);
+                    let taken = move_up_to(left, buf, body);
+                    self.taken_bytes += taken;
+                    let left = left - taken;
                     self.place = if left > 0 { Place::Data { left } } else { Place::DataEnd };
                     if left > 0 {
                         return Ok(false);
@@ -55,18 +58,18 @@ impl Chunked {
                 }
                 Place::Size | Place::DataEnd | Place::Trailers => {
                     let Some(line) = take_line(buf)? else { return Ok(false) };
-                    self.place = self.after_line(&line, body.len() as u64)?;
+                    self.place = self.after_line(&line)?;
                 }
             }
         }
     }
 
-    fn after_line(&mut self, line: &[u8], have_bytes: u64) -> Result<Place, ChunkError> {
+    fn after_line(&mut self, line: &[u8]) -> Result<Place, ChunkError> {
         match self.place {
             Place::Size => {
                 let (size, extension_bytes) = chunk_size(line)?;
                 self.spend(extension_bytes)?;
-                if size > self.limit_bytes.saturating_sub(have_bytes) {
+                if size > self.limit_bytes.saturating_sub(self.taken_bytes) {
                     return Err(ChunkError::TooLarge);
                 }
                 Ok(if size == 0 { Place::Trailers } else { Place::Data { left: size } })

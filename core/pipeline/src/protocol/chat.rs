@@ -12,6 +12,7 @@ mod sampling;
 pub(super) use answer::reply;
 pub(super) use error::{error, error_event};
 pub(super) use events::{events, pieces};
+pub(crate) use request::Chat;
 pub(super) use request::{exact_values, read, whole};
 pub(super) use sampling::within;
 

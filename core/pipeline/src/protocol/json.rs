@@ -78,7 +78,7 @@ pub(super) fn compact(json: &str) -> String {
 }
 
 /// Checks depth and mends lone surrogate escapes; `\ufffd` is as long as what it replaces.
-fn mended(text: &str) -> Result<Cow<'_, str>, Fault> {
+pub(crate) fn mended(text: &str) -> Result<Cow<'_, str>, Fault> {
     let bytes = text.as_bytes();
     let mut lone = Vec::new();
     let (mut at, mut depth, mut in_string) = (0, 0_usize, false);

@@ -56,6 +56,11 @@ pub(super) fn skip(skipped: &mut BTreeMap<String, u32>, part_type: &str) {
     *skipped.entry(name.to_owned()).or_default() += 1;
 }
 
+/// Counts all of these in their order.
+pub(super) fn skip_all(skipped: &mut BTreeMap<String, u32>, part_types: &[String]) {
+    part_types.iter().for_each(|part_type| skip(skipped, part_type));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,6 +17,7 @@ mod tools;
 pub(super) use answer::reply;
 pub(super) use error::{error, error_event};
 pub(super) use events::events;
+pub(crate) use request::Messages;
 pub(super) use request::read;
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod events;
 mod ids;
 mod items;
 mod output;
+mod pool;
 mod request;
 mod tools;
 
@@ -23,6 +24,7 @@ pub(super) use error::{error_event, named};
 pub(super) use events::events;
 pub(super) use request::read;
 pub use request::read_compact;
+pub(crate) use request::{Responses, compacted};
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Messages of a request.
 
-use std::collections::BTreeMap;
 use std::fmt;
+use std::rc::Rc;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::request::bad;
 use crate::fault::Fault;
-use crate::protocol::media::{self, Media};
-use crate::turn::{Message, Role, ToolCall};
+use crate::protocol::media::Media;
+use crate::turn::{Message, MessageFields, Role, ToolCall};
 
 /// A message as sent, as far as it is looked at.
 #[derive(Deserialize)]
@@ -43,24 +43,27 @@ struct RawFunction {
     arguments: Option<Value>,
 }
 
-/// The conversation, and parts of it that no model can use, by type.
-pub(super) fn messages(
-    raw: Vec<RawMessage>,
-) -> Result<(Vec<Message>, BTreeMap<String, u32>), Fault> {
-    if raw.is_empty() {
-        return Err(bad("messages", "at least one message is needed"));
-    }
-    let mut skipped = BTreeMap::new();
-    let messages =
-        raw.into_iter().enumerate().map(|(index, raw)| message(index, raw, &mut skipped));
-    Ok((messages.collect::<Result<_, _>>()?, skipped))
+/// What one message says.
+pub(crate) struct Said {
+    pub(super) message: Message,
+    /// Types of its parts that no model can use.
+    pub(super) skipped: Vec<String>,
 }
 
-fn message(
-    index: usize,
-    raw: RawMessage,
-    skipped: &mut BTreeMap<String, u32>,
-) -> Result<Message, Fault> {
+/// The conversation as far as it can be served, and why it cannot be served further.
+pub(super) fn messages(raw: Vec<RawMessage>) -> (Vec<Rc<Said>>, Option<Fault>) {
+    let mut said = Vec::with_capacity(raw.len());
+    for (index, raw) in raw.into_iter().enumerate() {
+        match message(index, raw) {
+            Ok(message) => said.push(Rc::new(message)),
+            Err(fault) => return (said, Some(fault)),
+        }
+    }
+    (said, None)
+}
+
+/// The message at this index.
+pub(super) fn message(index: usize, raw: RawMessage) -> Result<Said, Fault> {
     let (role, older) = match raw.role.as_deref() {
         Some("system") => (Role::System, false),
         Some("developer") => (Role::Developer, false),
@@ -74,9 +77,8 @@ fn message(
         }
     };
     let content = raw.content.unwrap_or_default();
-    let mut message = Message::text(role, content.text);
+    let mut message = MessageFields::text(role, content.text);
     message.media_dropped = content.media;
-    content.skipped.iter().for_each(|part_type| media::skip(skipped, part_type));
     match role {
         Role::Assistant => {
             if message.content.is_empty() {
@@ -90,7 +92,7 @@ fn message(
         Role::Tool => message.tool_call_id = raw.tool_call_id,
         Role::System | Role::Developer | Role::User => {}
     }
-    Ok(message)
+    Ok(Said { message: message.into(), skipped: content.skipped })
 }
 
 /// A text that is not empty: an empty thought is none.

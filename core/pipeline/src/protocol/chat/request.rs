@@ -2,16 +2,21 @@
 //!
 //! Unknown keys are ignored and explicit nulls are absent. A key that is there twice is refused.
 
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::message::{self, RawMessage};
+use super::message::{self, RawMessage, Said};
 use super::sampling;
 use crate::exact;
 use crate::fault::{Fault, FaultKind};
-use crate::protocol::json;
-use crate::turn::{Asked, ReplyForm, Tool, ToolChoice};
+use crate::protocol::media::skip_all;
+use crate::protocol::parts::{fault_of, slice};
+use crate::protocol::{Parts, Past, Read, Whole, json};
+use crate::turn::{Asked, ReplyForm, Role, ToolChoice, Tools};
 
 /// The body, as far as it is looked at. `response_format` binds nothing: which part of the output it
 /// is meant for depends on whether reasoning is open, which the engine's token route cannot know, so
@@ -19,7 +24,7 @@ use crate::turn::{Asked, ReplyForm, Tool, ToolChoice};
 /// send it.
 #[derive(Deserialize)]
 #[serde(expecting = "a JSON object")]
-pub(super) struct RawRequest {
+pub(crate) struct RawRequest {
     model: Option<String>,
     messages: Option<Vec<RawMessage>>,
     #[serde(default, deserialize_with = "exact_values")]
@@ -70,39 +75,107 @@ struct StreamOptions {
 
 /// Rollgate's own extension.
 #[derive(Deserialize)]
-pub(super) struct RawSampling {
+pub(crate) struct RawSampling {
     pub(super) extra: Option<Map<String, Value>>,
 }
 
 /// Reads a request body.
 pub(in crate::protocol) fn read(body: &[u8]) -> Result<Asked, Fault> {
-    let mut raw: RawRequest = json::read(body)?;
-    if raw.n.is_some_and(|n| n != 1) {
-        return Err(bad("n", "one choice is made per request; leave `n` out or set it to 1"));
-    }
-    let sampling = sampling::sampling(&mut raw)?;
-    let tool_choice = tool_choice(&raw)?;
-    let mut tools = tools(&mut raw)?;
-    if tool_choice == ToolChoice::None {
-        tools.clear();
-    }
-    let usage = raw.stream_options.and_then(|options| options.include_usage).unwrap_or(false);
-    let model = raw.model.ok_or_else(|| bad("model", "a model name is missing"))?;
-    let (messages, skipped) = message::messages(raw.messages.unwrap_or_default())?;
-    let form = match raw.stream {
-        Some(true) => ReplyForm::Events { usage },
-        _ => ReplyForm::Json,
+    let mut frame: RawRequest = json::read(body)?;
+    let tools = frame.tools.take().map(|list| checked(list).map(Rc::new));
+    let (entries, bad) = match frame.messages.take() {
+        Some(list) => message::messages(list),
+        None => (Vec::new(), None),
     };
-    Ok(Asked {
-        tools: tools.into(),
-        tool_choice,
-        parallel_tool_calls: raw.parallel_tool_calls,
-        format: raw.response_format,
-        skipped,
-        sampling,
-        template_kwargs: raw.chat_template_kwargs.unwrap_or_default(),
-        ..Asked::plain(model, messages, form)
-    })
+    let whole = Whole { frame, tools, standing: None, entries: Some(&entries), bad };
+    Chat::asked(whole, &(), None, &mut ()).map(|(asked, ())| asked)
+}
+
+/// The parts of a request.
+pub(crate) struct Chat;
+
+impl Parts for Chat {
+    const LIST: &'static str = "messages";
+    const STANDING: Option<&'static str> = None;
+    type Frame = RawRequest;
+    type Tools = Tools;
+    type Standing = ();
+    type Entry = Said;
+    type Trace = ();
+    type Pool = ();
+
+    fn frame(text: &str) -> Option<RawRequest> {
+        slice(text)
+    }
+
+    fn tools(text: &str) -> Option<Read<Tools>> {
+        #[derive(Deserialize)]
+        struct List(#[serde(deserialize_with = "exact_values")] Option<Vec<Value>>);
+        let List(list) = slice(text)?;
+        Some(checked(list?).map(Rc::new))
+    }
+
+    fn standing(_text: &str, _tools: Option<&Tools>) -> Option<Read<()>> {
+        None
+    }
+
+    fn entry(text: &str, index: usize, _tools: Option<&Tools>) -> Option<Read<Said>> {
+        slice(text).map(|raw| message::message(index, raw).map(Rc::new))
+    }
+
+    fn entry_is_standing(said: &Said) -> bool {
+        matches!(said.message.role, Role::System | Role::Developer)
+    }
+
+    fn asked(
+        whole: Whole<'_, Self>,
+        _past: &dyn Past,
+        _before: Option<(&(), usize)>,
+        _pool: &mut (),
+    ) -> Result<(Asked, ()), Fault> {
+        let mut raw = whole.frame;
+        if raw.n.is_some_and(|n| n != 1) {
+            return Err(bad("n", "one choice is made per request; leave `n` out or set it to 1"));
+        }
+        let sampling = sampling::sampling(&mut raw)?;
+        let tool_choice = tool_choice(&raw)?;
+        let tools = whole.tools.transpose()?.map(|tools| Tools::clone(&tools)).unwrap_or_default();
+        let tools = with_functions(tools, raw.functions.take().unwrap_or_default())?;
+        let usage = raw.stream_options.and_then(|options| options.include_usage).unwrap_or(false);
+        let model = raw.model.ok_or_else(|| bad("model", "a model name is missing"))?;
+        let entries = whole.entries.unwrap_or_default();
+        if let Some(fault) = whole.bad {
+            return Err(fault);
+        }
+        if entries.is_empty() {
+            return Err(bad("messages", "at least one message is needed"));
+        }
+        let mut skipped = BTreeMap::new();
+        entries.iter().for_each(|said| skip_all(&mut skipped, &said.skipped));
+        let messages = entries.iter().map(|said| said.message.clone()).collect();
+        let form = match raw.stream {
+            Some(true) => ReplyForm::Events { usage },
+            _ => ReplyForm::Json,
+        };
+        let asked = Asked {
+            tools: match tool_choice {
+                ToolChoice::None => Tools::default(),
+                _ => tools,
+            },
+            tool_choice,
+            parallel_tool_calls: raw.parallel_tool_calls,
+            format: raw.response_format,
+            skipped,
+            sampling,
+            template_kwargs: raw.chat_template_kwargs.unwrap_or_default(),
+            ..Asked::plain(model, messages, form)
+        };
+        Ok((asked, ()))
+    }
+
+    fn form_fault(body: &[u8]) -> Option<Fault> {
+        fault_of::<RawRequest>(body)
+    }
 }
 
 /// A fault of the request at this field.
@@ -110,9 +183,8 @@ pub(super) fn bad(param: impl Into<String>, why: &str) -> Fault {
     Fault::new(FaultKind::BadRequest, why).at(param)
 }
 
-/// The tools on offer, untouched. Functions in OpenAI's older form are wrapped into the newer one.
-fn tools(raw: &mut RawRequest) -> Result<Vec<Tool>, Fault> {
-    let mut tools = raw.tools.take().unwrap_or_default();
+/// The tools on offer, untouched.
+fn checked(tools: Vec<Value>) -> Result<Tools, Fault> {
     for (index, tool) in tools.iter().enumerate() {
         let kind = tool.get("type").unwrap_or(&Value::Null);
         if kind != "function" {
@@ -123,14 +195,23 @@ fn tools(raw: &mut RawRequest) -> Result<Vec<Tool>, Fault> {
             return Err(bad(format!("tools[{index}].function.name"), why));
         }
     }
-    for (index, function) in raw.functions.take().unwrap_or_default().into_iter().enumerate() {
+    Ok(tools.into())
+}
+
+/// These tools and functions in OpenAI's older form, wrapped into the newer one.
+fn with_functions(tools: Tools, functions: Vec<Value>) -> Result<Tools, Fault> {
+    if functions.is_empty() {
+        return Ok(tools);
+    }
+    let mut tools = tools.to_vec();
+    for (index, function) in functions.into_iter().enumerate() {
         if !named(&function) {
             let why = "a function needs a name, a text that is not empty";
             return Err(bad(format!("functions[{index}].name"), why));
         }
         tools.push(serde_json::json!({"type": "function", "function": function}));
     }
-    Ok(tools)
+    Ok(tools.into())
 }
 
 /// Which tools may be called, in OpenAI's newer form or its older one.

@@ -7,9 +7,9 @@ use serde_json::value::RawValue;
 
 use super::document;
 use super::place::{Content, Place};
-use super::tools::Offer;
+use super::tools::Deferrals;
 use crate::fault::Fault;
-use crate::protocol::media::{Media, skip};
+use crate::protocol::media::Media;
 use crate::turn::Tool;
 
 /// What was left out, by type.
@@ -53,15 +53,18 @@ struct Reference {
 
 /// Reads blocks.
 pub(super) struct Reader<'a> {
-    offer: &'a Offer,
-    pub(super) skipped: Skipped,
+    deferred: &'a Deferrals,
+    /// Types of what was left out, in their order.
+    pub(super) skipped: Vec<String>,
     /// Deferred tools that results refer to, by name.
     pub(super) loaded: BTreeMap<String, Tool>,
+    /// Whether a tool was referred to, deferred or not.
+    pub(super) refers: bool,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(offer: &'a Offer) -> Self {
-        Self { offer, skipped: Skipped::new(), loaded: BTreeMap::new() }
+    pub(super) fn new(deferred: &'a Deferrals) -> Self {
+        Self { deferred, skipped: Vec::new(), loaded: BTreeMap::new(), refers: false }
     }
 
     /// The type of a block.
@@ -114,7 +117,7 @@ impl<'a> Reader<'a> {
                     out.push(media.placeholder());
                     out.media += 1;
                 }
-                None => skip(&mut self.skipped, kind),
+                None => self.skipped.push(kind.to_owned()),
             },
         }
         Ok(())
@@ -126,7 +129,8 @@ impl<'a> Reader<'a> {
         if !out.is_empty() && !out.text.ends_with('\n') {
             out.push("\n");
         }
-        match self.offer.deferred.get(name) {
+        self.refers = true;
+        match self.deferred.get(name) {
             Some(deferred) => {
                 out.push("Tool loaded: ");
                 out.push(&deferred.text);

@@ -1,59 +1,64 @@
 //! Messages of a request.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::blocks::{Reader, Skipped, Text};
+use super::blocks::{Reader, Text};
 use super::place::{Content, Place};
-use super::tools::Offer;
+use super::tools::Deferrals;
 use crate::fault::Fault;
 use crate::turn::{Message, MessageFields, Role, Tool, ToolCall};
 
 /// A message as sent.
 #[derive(Deserialize)]
 #[serde(expecting = "a message object")]
-pub(super) struct RawMessage {
+pub(crate) struct RawMessage {
     role: Option<String>,
     content: Option<Box<RawValue>>,
 }
 
-/// The conversation, and what was left out of it.
-pub(super) struct Talk {
+/// What one entry of the request says.
+pub(crate) struct Said {
     pub(super) messages: Vec<Message>,
-    pub(super) skipped: Skipped,
-    /// Deferred tools that results refer to.
-    pub(super) loaded: Vec<Tool>,
+    /// Types of what was left out, in their order.
+    pub(super) skipped: Vec<String>,
+    /// Deferred tools that results refer to, by name.
+    pub(super) loaded: BTreeMap<String, Tool>,
+    /// Whether it refers to tools: then it says something else where other tools are on offer.
+    pub(super) refers: bool,
 }
 
-/// Reads instructions and messages.
-pub(super) fn talk(
-    system: Option<&RawValue>,
-    raw: &[RawMessage],
-    offer: &Offer,
-) -> Result<Talk, Fault> {
+impl Said {
+    fn new(reader: Reader<'_>, messages: Vec<Message>) -> Self {
+        let Reader { skipped, loaded, refers, .. } = reader;
+        Self { messages, skipped, loaded, refers }
+    }
+}
+
+/// Reads the instructions at the head.
+pub(super) fn standing(raw: Option<&RawValue>, deferred: &Deferrals) -> Result<Said, Fault> {
+    let (mut reader, mut messages) = (Reader::new(deferred), Vec::new());
+    instructions(&mut reader, &Place::top("system"), raw, &mut messages)?;
+    Ok(Said::new(reader, messages))
+}
+
+/// Reads the entry at this index of the messages.
+pub(super) fn entry(index: usize, raw: &RawMessage, deferred: &Deferrals) -> Result<Said, Fault> {
+    let (mut reader, mut messages) = (Reader::new(deferred), Vec::new());
+    let (reads, out) = (&mut reader, &mut messages);
     let top = Place::top("messages");
-    if raw.is_empty() {
-        return Err(top.bad("at least one message is needed"));
+    let place = top.index(index);
+    let content = place.key("content");
+    let said = raw.content.as_deref();
+    match raw.role.as_deref() {
+        Some("user") => user(reads, &content, said, out)?,
+        Some("assistant") => assistant(reads, &content, said, out)?,
+        Some("system") => instructions(reads, &content, said, out)?,
+        _ => return Err(place.key("role").bad("the role is none of user, assistant, system")),
     }
-    let mut reader = Reader::new(offer);
-    let mut messages = Vec::with_capacity(raw.len() + 1);
-    instructions(&mut reader, &Place::top("system"), system, &mut messages)?;
-    for (index, message) in raw.iter().enumerate() {
-        let place = top.index(index);
-        let content = place.key("content");
-        let raw = message.content.as_deref();
-        match message.role.as_deref() {
-            Some("user") => user(&mut reader, &content, raw, &mut messages)?,
-            Some("assistant") => assistant(&mut reader, &content, raw, &mut messages)?,
-            Some("system") => instructions(&mut reader, &content, raw, &mut messages)?,
-            _ => return Err(place.key("role").bad("the role is none of user, assistant, system")),
-        }
-    }
-    if messages.is_empty() {
-        return Err(top.bad("the messages are all empty"));
-    }
-    let loaded = reader.loaded.into_values().collect();
-    Ok(Talk { messages, skipped: reader.skipped, loaded })
+    Ok(Said::new(reader, messages))
 }
 
 /// Instructions, at the head or in the middle, where they stand. Their blocks are lines of their

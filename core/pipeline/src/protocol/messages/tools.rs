@@ -15,12 +15,12 @@ use super::place::Place;
 use crate::exact;
 use crate::fault::Fault;
 use crate::protocol::media::skip;
-use crate::turn::{Tool, ToolChoice};
+use crate::turn::{Tool, ToolChoice, Tools};
 
 /// A tool as sent, as far as it is looked at.
 #[derive(Deserialize)]
 #[serde(expecting = "a tool object")]
-pub(super) struct RawTool {
+pub(crate) struct RawTool {
     r#type: Option<String>,
     name: Option<String>,
     description: Option<String>,
@@ -28,57 +28,76 @@ pub(super) struct RawTool {
     defer_loading: Option<bool>,
 }
 
-/// What the model may use.
-pub(super) struct Offer {
+/// A list of tools.
+#[derive(Default)]
+pub(crate) struct Listed {
     /// Shown to the model, in canonical form and the order sent.
-    pub(super) tools: Vec<Tool>,
+    pub(super) tools: Tools,
     /// Shown only where a result refers to it, by name.
-    pub(super) deferred: BTreeMap<String, Deferred>,
-    /// Which may be called.
-    pub(super) choice: ToolChoice,
-    /// Whether more than one call per answer is welcome.
-    pub(super) parallel: Option<bool>,
+    pub(super) deferred: Deferrals,
     /// Tools that run on Anthropic's servers, by type.
     pub(super) skipped: Skipped,
 }
 
+/// Tools that the list does not show, by name.
+pub(super) type Deferrals = BTreeMap<String, Deferred>;
+
+/// What the model may do with the tools.
+pub(super) struct Offer {
+    pub(super) tools: Tools,
+    /// Which may be called.
+    pub(super) choice: ToolChoice,
+    /// Whether more than one call per answer is welcome.
+    pub(super) parallel: Option<bool>,
+}
+
 /// A tool that the list does not show.
-pub(super) struct Deferred {
+pub(crate) struct Deferred {
     /// In canonical form.
     pub(super) tool: Tool,
     /// Its definition as it is told to the model, JSON.
     pub(super) text: String,
 }
 
-/// Reads tools and choice. Without tools there is nothing to choose; with `none` there are no tools.
-pub(super) fn offer(raw: Vec<RawTool>, choice: Option<Value>) -> Result<Offer, Fault> {
-    let (choice, parallel) = choose(choice.unwrap_or(Value::Null))?;
-    let mut offer = Offer {
-        tools: Vec::new(),
-        deferred: BTreeMap::new(),
-        choice: ToolChoice::Auto,
-        parallel: None,
-        skipped: Skipped::new(),
-    };
+/// Reads a list of tools.
+pub(super) fn listed(raw: Vec<RawTool>) -> Result<Listed, Fault> {
+    let mut list = List::default();
     for (index, tool) in raw.into_iter().enumerate() {
-        offer.take(&Place::top("tools").index(index), tool)?;
+        list.take(&Place::top("tools").index(index), tool)?;
     }
-    if offer.tools.is_empty() && offer.deferred.is_empty() {
-        return Ok(offer);
+    Ok(Listed { tools: list.tools.into(), deferred: list.deferred, skipped: list.skipped })
+}
+
+/// Reads the choice among these tools. Without tools there is nothing to choose; with `none` there
+/// are no tools.
+pub(super) fn offer(listed: Result<&Listed, Fault>, choice: Option<Value>) -> Result<Offer, Fault> {
+    let (choice, parallel) = choose(choice.unwrap_or(Value::Null))?;
+    let listed = listed?;
+    let mut tools = listed.tools.clone();
+    if tools.is_empty() && listed.deferred.is_empty() {
+        return Ok(Offer { tools, choice: ToolChoice::Auto, parallel: None });
     }
     if choice == ToolChoice::None {
-        offer.tools.clear();
+        tools = Tools::default();
     }
     if let ToolChoice::Named(name) = &choice
-        && !offer.tools.iter().any(|tool| tool["function"]["name"] == **name)
-        && !offer.deferred.contains_key(name)
+        && !tools.iter().any(|tool| tool["function"]["name"] == **name)
+        && !listed.deferred.contains_key(name)
     {
         return Err(Place::top("tool_choice").key("name").bad("no tool of this name is on offer"));
     }
-    Ok(Offer { choice, parallel, ..offer })
+    Ok(Offer { tools, choice, parallel })
 }
 
-impl Offer {
+/// A list of tools in the making.
+#[derive(Default)]
+struct List {
+    tools: Vec<Tool>,
+    deferred: Deferrals,
+    skipped: Skipped,
+}
+
+impl List {
     fn take(&mut self, place: &Place<'_>, raw: RawTool) -> Result<(), Fault> {
         let kind = raw.r#type.as_deref().unwrap_or("custom");
         if kind != "custom" && raw.input_schema.is_none() {

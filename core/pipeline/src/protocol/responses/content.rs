@@ -15,7 +15,7 @@ use crate::protocol::media::Media;
 /// Texts joined in order without anything between them. Of what is no text, see
 /// [`crate::protocol::media`]. Whatever else an item has in this place is left out and counted.
 #[derive(Default, Debug, PartialEq)]
-pub(super) struct Content {
+pub(crate) struct Content {
     pub text: String,
     /// How many media have a placeholder in the text.
     pub media: u32,

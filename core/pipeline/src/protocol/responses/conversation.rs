@@ -14,11 +14,12 @@ use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
 use super::content::Content;
-use super::ids::{Mark, Part};
+use super::ids::{Mark, Part, number};
 use super::output::custom_input;
+use super::pool::Pool;
 use crate::fault::{Fault, FaultKind};
 use crate::protocol::{Past, media};
-use crate::turn::{Message, MessageFields, Reply, Role, ToolCall};
+use crate::turn::{Message, Reply, Role, ToolCall};
 
 /// Under which name reasoning is counted that contributes nothing.
 const REASONING: &str = "reasoning";
@@ -26,14 +27,32 @@ const REASONING: &str = "reasoning";
 /// The messages so far.
 pub(super) struct Conversation<'p> {
     past: &'p dyn Past,
-    messages: Vec<Message>,
+    fold: Fold,
+    /// Indices of messages that are not the model's and were made here.
+    made: Vec<usize>,
+}
+
+/// How far a conversation is: more items can follow.
+#[derive(Clone, Default)]
+pub(super) struct Fold {
+    pub(super) messages: Vec<Message>,
     skipped: BTreeMap<String, u32>,
     turn: Option<Turn>,
     /// Exchanges whose reasoning was there.
-    thought: HashSet<String>,
+    thought: HashSet<u128>,
+    /// Exchanges that were named and not known.
+    missed: Vec<String>,
+}
+
+impl Fold {
+    /// Whether it would be another one by now: an exchange that was not known then is.
+    pub(super) fn stale(&self, past: &dyn Past) -> bool {
+        self.missed.iter().any(|exchange| past.reply(exchange).is_some())
+    }
 }
 
 /// The latest turn of the model.
+#[derive(Clone)]
 struct Turn {
     /// Index of its message.
     at: usize,
@@ -46,51 +65,63 @@ struct Turn {
 }
 
 impl<'p> Conversation<'p> {
-    pub(super) fn new(past: &'p dyn Past) -> Self {
-        Self {
-            past,
-            messages: Vec::new(),
-            skipped: BTreeMap::new(),
-            turn: None,
-            thought: HashSet::new(),
+    /// Goes on from there.
+    pub(super) fn new(past: &'p dyn Past, fold: Fold) -> Self {
+        Self { past, fold, made: Vec::new() }
+    }
+
+    /// How far it is.
+    pub(super) fn into_fold(self) -> Fold {
+        self.fold
+    }
+
+    /// Equal messages that are made of items share one handle. `before`: how far it was when it went on.
+    pub(super) fn share(&mut self, pool: &mut Pool, before: Option<&Fold>) {
+        let before = before.map_or(&[][..], |fold| &fold.messages);
+        for (at, message) in self.fold.messages.iter_mut().enumerate() {
+            let same = before.get(at).is_some_and(|old| message.is_copy_of(old));
+            if !same && (message.role == Role::Assistant || self.made.contains(&at)) {
+                pool.share(message);
+            }
         }
+        pool.bound(&self.fold.messages);
     }
 
     /// The messages, and what was left out by type.
     pub(super) fn finish(mut self) -> (Vec<Message>, BTreeMap<String, u32>) {
         self.close();
-        (self.messages, self.skipped)
+        (self.fold.messages, self.fold.skipped)
+    }
+
+    fn reply(&mut self, exchange: &str) -> Option<Rc<Reply>> {
+        let reply = self.past.reply(exchange);
+        if reply.is_none() && !self.fold.missed.iter().any(|missed| missed == exchange) {
+            self.fold.missed.push(exchange.to_owned());
+        }
+        reply
     }
 
     /// Counts something of this type that no model can use.
     pub(super) fn skip(&mut self, kind: &str) {
-        media::skip(&mut self.skipped, kind);
+        media::skip(&mut self.fold.skipped, kind);
     }
 
-    /// A message that is not the model's.
-    pub(super) fn say(&mut self, role: Role, content: Content) {
+    /// A message that is not the model's, and the types of its parts that were left out.
+    pub(super) fn say(&mut self, message: Message, skipped: &[String]) {
         self.close();
-        let message = self.message(role, content);
-        self.messages.push(message);
+        media::skip_all(&mut self.fold.skipped, skipped);
+        self.fold.messages.push(message);
     }
 
-    /// The result of a call.
-    pub(super) fn result(&mut self, call_id: Option<String>, content: Content) {
-        self.close();
-        let message = self.message(Role::Tool, content);
-        self.messages
-            .push(Message::from(MessageFields { tool_call_id: call_id, ..message.into_fields() }));
-    }
-
-    fn message(&mut self, role: Role, content: Content) -> Message {
-        content.skipped.iter().for_each(|kind| self.skip(kind));
-        MessageFields { media_dropped: content.media, ..MessageFields::text(role, content.text) }
-            .into()
+    /// A message that is not the model's and that the item does not have ready.
+    pub(super) fn say_made(&mut self, message: Message) {
+        self.say(message, &[]);
+        self.made.push(self.fold.messages.len() - 1);
     }
 
     /// Text of the model.
-    pub(super) fn text(&mut self, mark: Option<Mark<'_>>, content: Content) {
-        content.skipped.iter().for_each(|kind| self.skip(kind));
+    pub(super) fn text(&mut self, mark: Option<Mark<'_>>, content: &Content) {
+        media::skip_all(&mut self.fold.skipped, &content.skipped);
         let exchange = mark.map(|mark| mark.exchange);
         if self.open(exchange).is_some_and(|message| !message.tool_calls.is_empty()) {
             if content.text.trim().is_empty() {
@@ -99,40 +130,37 @@ impl<'p> Conversation<'p> {
             self.close();
         }
         let at = self.assistant(exchange);
-        let message = &mut self.messages[at];
+        let message = &mut *self.fold.messages[at];
         message.media_dropped += content.media;
-        match message.content.is_empty() {
-            true => message.content = content.text,
-            false => message.content.push_str(&content.text),
-        }
+        message.content.push_str(&content.text);
     }
 
     /// Reasoning of the model: of this exchange, where it names one of ours, and its text, where it
     /// shows any.
-    pub(super) fn reasoning(&mut self, exchange: Option<&str>, text: Option<String>) {
+    pub(super) fn reasoning(&mut self, exchange: Option<&str>, text: Option<&str>) {
         if let Some(exchange) = exchange
-            && !self.thought.insert(exchange.to_owned())
+            && !self.fold.thought.insert(number(exchange))
         {
             return self.skip(REASONING);
         }
-        let known = exchange.and_then(|exchange| self.past.reply(exchange));
         let restored = text.is_none();
-        let text = text.or_else(|| known?.reasoning.clone()).filter(|text| !text.is_empty());
-        let Some(text) = text else { return self.skip(REASONING) };
+        let known = exchange.filter(|_| restored).and_then(|exchange| self.reply(exchange));
+        let text = text.or_else(|| known.as_ref()?.reasoning.as_deref());
+        let Some(text) = text.filter(|text| !text.is_empty()) else { return self.skip(REASONING) };
         let spoke =
             |message: &Message| !message.content.is_empty() || !message.tool_calls.is_empty();
         if self.open(exchange).is_some_and(spoke) {
             self.close();
         }
         let at = self.assistant(exchange);
-        match &mut self.messages[at].reasoning {
+        match &mut self.fold.messages[at].reasoning {
             Some(reasoning) => {
                 reasoning.push_str("\n\n");
-                reasoning.push_str(&text);
+                reasoning.push_str(text);
             }
-            none => *none = Some(text),
+            none => *none = Some(text.to_owned()),
         }
-        if let Some(turn) = &mut self.turn {
+        if let Some(turn) = &mut self.fold.turn {
             turn.restored = restored;
         }
     }
@@ -152,7 +180,7 @@ impl<'p> Conversation<'p> {
             Some(at) => at,
             None => self.assistant(mark.map(|mark| mark.exchange)),
         };
-        let reply = self.turn.as_ref().and_then(|turn| turn.reply.as_ref());
+        let reply = self.fold.turn.as_ref().and_then(|turn| turn.reply.as_ref());
         let written = reply.filter(|_| rewritten).and_then(|reply| {
             let same = |own: &&ToolCall| own.id == call.id && own.name == call.name;
             reply.tool_calls.iter().find(same)
@@ -162,17 +190,17 @@ impl<'p> Conversation<'p> {
         {
             call.arguments.clone_from(&written.arguments);
         }
-        self.messages[at].tool_calls.push(call);
+        self.fold.messages[at].tool_calls.push(call);
     }
 
     /// The message of the latest turn, where only results came after it and this call is its too.
     fn spread(&self, mark: Option<Mark<'_>>, id: &str) -> Option<usize> {
-        let turn = self.turn.as_ref().filter(|turn| !turn.open)?;
+        let turn = self.fold.turn.as_ref().filter(|turn| !turn.open)?;
         let own = match mark {
             Some(mark) => turn.exchange.as_deref() == Some(mark.exchange),
             None => turn.reply.as_ref()?.tool_calls.iter().any(|call| call.id == id),
         };
-        let later = self.messages.get(turn.at + 1..)?;
+        let later = self.fold.messages.get(turn.at + 1..)?;
         (own && later.iter().all(|message| message.role == Role::Tool)).then_some(turn.at)
     }
 
@@ -188,9 +216,9 @@ impl<'p> Conversation<'p> {
         let mark = Mark::read(id).ok_or_else(unknown)?;
         let reply = self.past.reply(mark.exchange).ok_or_else(unknown)?;
         match mark.part {
-            Part::Reasoning => self.reasoning(Some(mark.exchange), reply.reasoning.clone()),
+            Part::Reasoning => self.reasoning(Some(mark.exchange), reply.reasoning.as_deref()),
             Part::Message => {
-                self.text(Some(mark), reply.content.clone().into());
+                self.text(Some(mark), &reply.content.clone().into());
             }
             Part::Call(place) => {
                 let call = reply.tool_calls.get(place).ok_or_else(unknown)?.clone();
@@ -204,8 +232,8 @@ impl<'p> Conversation<'p> {
     /// its own in any order.
     fn open(&self, exchange: Option<&str>) -> Option<&Message> {
         let another = |turn: &&Turn| exchange.is_none() || turn.exchange.as_deref() != exchange;
-        let turn = self.turn.as_ref().filter(|turn| turn.open).filter(another)?;
-        self.messages.get(turn.at)
+        let turn = self.fold.turn.as_ref().filter(|turn| turn.open).filter(another)?;
+        self.fold.messages.get(turn.at)
     }
 
     /// Index of the message that items of this exchange belong to.
@@ -214,19 +242,25 @@ impl<'p> Conversation<'p> {
             let differ = |own: &String| exchange.is_some_and(|exchange| exchange != own);
             !turn.open || turn.exchange.as_ref().is_some_and(differ)
         };
-        if self.turn.as_ref().is_none_or(apart) {
+        if self.fold.turn.as_ref().is_none_or(apart) {
             self.close();
-            let at = self.messages.len();
-            self.messages.push(Message::text(Role::Assistant, String::new()));
+            let at = self.fold.messages.len();
+            self.fold.messages.push(Message::text(Role::Assistant, String::new()));
             let turn = Turn { at, open: true, exchange: None, reply: None, restored: false };
-            self.turn = Some(turn);
+            self.fold.turn = Some(turn);
         }
-        let mut at = self.messages.len() - 1;
-        if let Some(turn) = &mut self.turn {
+        let (mut at, mut named) = (self.fold.messages.len() - 1, None);
+        if let Some(turn) = &mut self.fold.turn {
             at = turn.at;
             if let (None, Some(exchange)) = (&turn.exchange, exchange) {
                 turn.exchange = Some(exchange.to_owned());
-                turn.reply = self.past.reply(exchange);
+                named = Some(exchange);
+            }
+        }
+        if let Some(exchange) = named {
+            let reply = self.reply(exchange);
+            if let Some(turn) = &mut self.fold.turn {
+                turn.reply = reply;
             }
         }
         at
@@ -234,12 +268,12 @@ impl<'p> Conversation<'p> {
 
     /// Ends the open turn, if there is one.
     fn close(&mut self) {
-        let Some(turn) = self.turn.as_mut().filter(|turn| turn.open) else { return };
+        let Some(turn) = self.fold.turn.as_mut().filter(|turn| turn.open) else { return };
         turn.open = false;
-        let message = &mut self.messages[turn.at];
+        let message = &mut self.fold.messages[turn.at];
         if turn.restored && turn.reply.as_ref().is_none_or(|reply| !is_of(message, reply)) {
             message.reasoning = None;
-            media::skip(&mut self.skipped, REASONING);
+            media::skip(&mut self.fold.skipped, REASONING);
         }
         if let Some(reply) = &turn.reply
             && message.content.is_empty()

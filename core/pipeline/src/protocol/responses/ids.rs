@@ -60,6 +60,11 @@ pub(super) fn blob(exchange: impl fmt::Display) -> String {
     format!("{BLOB}{exchange}")
 }
 
+/// The number that the digits of an exchange's id are.
+pub(super) fn number(exchange: &str) -> u128 {
+    u128::from_str_radix(exchange, 16).unwrap_or_default()
+}
+
 fn is_exchange(id: &str) -> bool {
     id.len() == EXCHANGE_DIGITS && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }

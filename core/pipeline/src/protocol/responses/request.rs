@@ -3,23 +3,27 @@
 //! Unknown keys are ignored and explicit nulls are absent. Nothing is stored between requests: what
 //! a request would have to be completed from is refused.
 
+use std::rc::Rc;
+
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::compaction;
-use super::conversation::Conversation;
-use super::items::{self, Input};
+use super::conversation::{Conversation, Fold};
+use super::items::{self, Entry, Input};
+use super::pool::Pool;
 use super::tools::{ToolList, Tools};
 use crate::fault::{Fault, FaultKind};
 use crate::protocol::chat::{exact_values, whole, within};
-use crate::protocol::{Past, json};
+use crate::protocol::parts::{fault_of, slice};
+use crate::protocol::{Parts, Past, Read, Whole, json};
 use crate::turn::{Asked, Message, Purpose, ReplyForm, Role, Sampling, ToolChoice};
 
 /// The body, as far as it is looked at. `reasoning` (effort, summary) and `text` (verbosity, format)
 /// bind nothing: how much a model thinks is up to the session's template switches.
 #[derive(Deserialize)]
 #[serde(expecting = "a JSON object")]
-struct RawRequest {
+pub(crate) struct RawRequest {
     model: Option<String>,
     input: Option<Input>,
     instructions: Option<String>,
@@ -52,27 +56,36 @@ struct RawRequest {
 
 /// Rollgate's own extension.
 #[derive(Deserialize)]
-struct RawSampling {
+pub(crate) struct RawSampling {
     extra: Option<Map<String, Value>>,
 }
 
 /// Reads a request body.
 pub(in crate::protocol) fn read(body: &[u8], past: &dyn Past) -> Result<Asked, Fault> {
-    asked(json::read(body)?, past)
+    let mut frame: RawRequest = json::read(body)?;
+    let tools = frame.tools.take().map(|list| Ok(Rc::new(Listed::new(list))));
+    let input = frame.input.take().map(|Input(items)| items);
+    let entries: Option<Vec<_>> =
+        input.map(|items| items.into_iter().map(|item| Rc::new(Entry::of(item))).collect());
+    let whole = Whole { frame, tools, standing: None, entries: entries.as_deref(), bad: None };
+    Responses::asked(whole, past, None, &mut Pool::default()).map(|(asked, _)| asked)
 }
 
 /// Reads the body of a compaction request: the answer is the compaction, as a body of its own kind.
 pub fn read_compact(body: &[u8], past: &dyn Past) -> Result<Asked, Fault> {
-    let mut raw: RawRequest = json::read(body)?;
-    raw.stream = None;
-    let mut asked = asked(raw, past)?;
+    read(body, past).map(compacted)
+}
+
+/// The request whose answer is a body of its own kind.
+pub(crate) fn compacted(mut asked: Asked) -> Asked {
+    asked.form = ReplyForm::Json;
     if asked.purpose == Purpose::Turn {
         compact(&mut asked);
     }
     let asked_of_us = asked.messages.len() - 1;
     let kept = compaction::kept(&asked.messages[..asked_of_us]);
     asked.echo = Map::from_iter([(compaction::KEPT.to_owned(), kept)]);
-    Ok(asked)
+    asked
 }
 
 fn compact(asked: &mut Asked) {
@@ -80,58 +93,231 @@ fn compact(asked: &mut Asked) {
     asked.messages.push(Message::text(Role::User, compaction::INSTRUCTION));
 }
 
-fn asked(mut raw: RawRequest, past: &dyn Past) -> Result<Asked, Fault> {
-    refuse_stored(&raw)?;
-    let echo = echo(&mut raw);
-    let sampling = sampling(&mut raw)?;
-    let Input(mut input) = raw.input.unwrap_or_default();
-    let triggered = input.pop_if(|item| item.r#type.as_deref() == Some("compaction_trigger"));
-    let mut lists = vec![ToolList {
-        place: "tools".to_owned(),
-        tools: raw.tools.unwrap_or_default(),
-        found_by: None,
-    }];
-    lists.extend(input.iter_mut().enumerate().filter_map(|(at, item)| item.take_tools(at)));
-    let tools = Tools::read(lists)?;
-    let tool_choice = tools.choice(raw.tool_choice.as_ref())?;
+/// The parts of a request.
+pub(crate) struct Responses;
 
-    let mut talk = Conversation::new(past);
-    if let Some(instructions) = raw.instructions.filter(|text| !text.is_empty()) {
-        talk.say(Role::System, instructions.into());
+/// A list of tools: what it means depends on the tools that items declare.
+pub(crate) struct Listed {
+    values: Vec<Value>,
+    /// Where no item declares any.
+    alone: Result<Rc<Tools>, Fault>,
+}
+
+impl Listed {
+    fn new(values: Vec<Value>) -> Self {
+        let alone = Tools::read(vec![own(values.clone())]).map(Rc::new);
+        Self { values, alone }
     }
-    for (index, item) in input.into_iter().enumerate() {
-        items::add(&mut talk, &tools, index, item)?;
+}
+
+fn own(tools: Vec<Value>) -> ToolList {
+    ToolList { place: "tools".to_owned(), tools, found_by: None }
+}
+
+/// What a request leaves for the next one.
+#[derive(Default)]
+pub(crate) struct Trace {
+    /// Its conversation, when this many items were added.
+    fold: Fold,
+    items: usize,
+    /// Its instructions.
+    standing: Option<Message>,
+    listed: Option<Rc<Listed>>,
+    /// Whether an item declared tools.
+    declared: bool,
+    tools: Option<Rc<Tools>>,
+}
+
+impl Trace {
+    fn listed_as(&self, listed: Option<&Rc<Listed>>) -> bool {
+        match (&self.listed, listed) {
+            (None, None) => true,
+            (Some(one), Some(other)) => Rc::ptr_eq(one, other),
+            _ => false,
+        }
     }
-    tools.hosted.iter().for_each(|kind| talk.skip(kind));
-    let (messages, skipped) = talk.finish();
-    if messages.is_empty() {
-        return Err(bad("input", "at least one message is needed"));
+}
+
+impl Parts for Responses {
+    const LIST: &'static str = "input";
+    const STANDING: Option<&'static str> = Some("instructions");
+    // What Codex says of itself.
+    const UNORDERED: Option<&'static str> = Some("client_metadata");
+    type Frame = RawRequest;
+    type Tools = Listed;
+    type Standing = Message;
+    type Entry = Entry;
+    type Trace = Trace;
+    type Pool = Pool;
+
+    fn frame(text: &str) -> Option<RawRequest> {
+        slice(text)
     }
-    let model = raw.model.ok_or_else(|| bad("model", "a model name is missing"))?;
-    let form = match raw.stream {
-        Some(true) => ReplyForm::Events { usage: true },
-        _ => ReplyForm::Json,
-    };
-    let mut asked = Asked {
-        tools: match tool_choice {
-            ToolChoice::None => Default::default(),
-            _ => tools.offered.into(),
-        },
-        loaded_tools: tools.found.into_values().flatten().collect::<Vec<_>>().into(),
-        wire_tools: tools.wire,
-        tool_choice,
-        parallel_tool_calls: raw.parallel_tool_calls,
-        format: raw.text.and_then(format),
-        sampling,
-        template_kwargs: raw.chat_template_kwargs.unwrap_or_default(),
-        skipped,
-        echo,
-        ..Asked::plain(model, messages, form)
-    };
-    if triggered.is_some() {
-        compact(&mut asked);
+
+    fn tools(text: &str) -> Option<Read<Listed>> {
+        #[derive(Deserialize)]
+        struct List(#[serde(deserialize_with = "exact_values")] Option<Vec<Value>>);
+        let List(list) = slice(text)?;
+        Some(Ok(Rc::new(Listed::new(list?))))
     }
-    Ok(asked)
+
+    fn standing(text: &str, _tools: Option<&Listed>) -> Option<Read<Message>> {
+        let text: String = slice(text)?;
+        Some(Ok(Rc::new(Message::text(Role::System, text))))
+    }
+
+    fn entry(text: &str, _index: usize, _tools: Option<&Listed>) -> Option<Read<Entry>> {
+        slice(text).map(|item| Ok(Rc::new(Entry::of(item))))
+    }
+
+    fn entry_is_standing(entry: &Entry) -> bool {
+        entry.is_standing()
+    }
+
+    fn asked(
+        whole: Whole<'_, Self>,
+        past: &dyn Past,
+        before: Option<(&Trace, usize)>,
+        pool: &mut Pool,
+    ) -> Result<(Asked, Trace), Fault> {
+        let mut raw = whole.frame;
+        refuse_stored(&raw)?;
+        let echo = echo(&mut raw);
+        let sampling = sampling(&mut raw)?;
+        let text = text_item(raw.input.take());
+        let entries = whole.entries.unwrap_or(&text);
+        let (entries, triggered) = match entries.split_last() {
+            Some((last, entries)) if last.triggers() => (entries, true),
+            _ => (entries, false),
+        };
+        let listed = whole.tools.transpose()?;
+        let standing = match whole.standing {
+            Some(standing) => Some(Message::clone(&*standing?)),
+            None => raw.instructions.take().map(|text| Message::text(Role::System, text)),
+        };
+        let now = Now { past, entries, listed, standing };
+        let trace =
+            now.told(before, pool, |tools| tools.choice(raw.tool_choice.as_ref()).map(|_| ()))?;
+        let tools = trace.tools.clone().unwrap_or_default();
+        let tool_choice = tools.choice(raw.tool_choice.as_ref())?;
+        let mut talk = Conversation::new(past, trace.fold.clone());
+        tools.hosted.iter().for_each(|kind| talk.skip(kind));
+        let (messages, skipped) = talk.finish();
+        if messages.is_empty() {
+            return Err(bad("input", "at least one message is needed"));
+        }
+        let model = raw.model.ok_or_else(|| bad("model", "a model name is missing"))?;
+        let form = match raw.stream {
+            Some(true) => ReplyForm::Events { usage: true },
+            _ => ReplyForm::Json,
+        };
+        let mut asked = Asked {
+            tools: match tool_choice {
+                ToolChoice::None => Default::default(),
+                _ => tools.shown.clone(),
+            },
+            loaded_tools: tools.loaded.clone(),
+            wire_tools: tools.wire.clone(),
+            tool_choice,
+            parallel_tool_calls: raw.parallel_tool_calls,
+            format: raw.text.and_then(format),
+            sampling,
+            template_kwargs: raw.chat_template_kwargs.unwrap_or_default(),
+            skipped,
+            echo,
+            ..Asked::plain(model, messages, form)
+        };
+        if triggered {
+            compact(&mut asked);
+        }
+        Ok((asked, trace))
+    }
+
+    fn form_fault(body: &[u8]) -> Option<Fault> {
+        fault_of::<RawRequest>(body)
+    }
+}
+
+/// An input that is a text, as an item.
+fn text_item(input: Option<Input>) -> Vec<Rc<Entry>> {
+    let items = input.map(|Input(items)| items).unwrap_or_default();
+    items.into_iter().map(|item| Rc::new(Entry::of(item))).collect()
+}
+
+/// What the conversation of a request is made of.
+struct Now<'a> {
+    past: &'a dyn Past,
+    entries: &'a [Rc<Entry>],
+    listed: Option<Rc<Listed>>,
+    standing: Option<Message>,
+}
+
+impl Now<'_> {
+    /// The conversation with its tools. It goes on from `before` where that is a part of it: of
+    /// `shared` items, of which each means the same as then.
+    fn told(
+        self,
+        before: Option<(&Trace, usize)>,
+        pool: &mut Pool,
+        check: impl FnOnce(&Tools) -> Result<(), Fault>,
+    ) -> Result<Trace, Fault> {
+        let part = before.filter(|(trace, shared)| trace.items <= *shared);
+        let declares = |entries: &[Rc<Entry>]| entries.iter().any(|entry| entry.declares());
+        let same_tools = part.filter(|(trace, _)| {
+            trace.listed_as(self.listed.as_ref()) && !declares(&self.entries[trace.items..])
+        });
+        let (tools, declared) = match same_tools {
+            Some((Trace { tools: Some(tools), declared, .. }, _)) => (tools.clone(), *declared),
+            _ => self.tools(declares(self.entries))?,
+        };
+        check(&tools)?;
+        let same = same_tools.filter(|(trace, _)| {
+            let standing = match (&trace.standing, &self.standing) {
+                (None, None) => true,
+                (Some(one), Some(other)) => one.is_copy_of(other),
+                _ => false,
+            };
+            standing && !trace.fold.stale(self.past)
+        });
+        let (fold, items) = match same {
+            Some((trace, _)) => (trace.fold.clone(), trace.items),
+            None => (Fold::default(), 0),
+        };
+        let mut talk = Conversation::new(self.past, fold);
+        if items == 0
+            && let Some(standing) = self.standing.as_ref().filter(|said| !said.content.is_empty())
+            && same.is_none()
+        {
+            talk.say(standing.clone(), &[]);
+        }
+        for (index, entry) in self.entries.iter().enumerate().skip(items) {
+            items::add(&mut talk, &tools, index, entry)?;
+        }
+        talk.share(pool, same.map(|(trace, _)| &trace.fold));
+        let (fold, tools) = (talk.into_fold(), Some(tools));
+        let Self { entries, listed, standing, .. } = self;
+        Ok(Trace { fold, items: entries.len(), standing, listed, declared, tools })
+    }
+
+    fn tools(&self, declared: bool) -> Result<(Rc<Tools>, bool), Fault> {
+        if !declared {
+            let tools = match &self.listed {
+                Some(listed) => listed.alone.clone()?,
+                None => Rc::default(),
+            };
+            return Ok((tools, false));
+        }
+        let values = self.listed.as_ref().map(|listed| listed.values.clone());
+        let mut lists = vec![own(values.unwrap_or_default())];
+        lists.extend(self.entries.iter().enumerate().filter_map(|(at, entry)| entry.tools(at)));
+        let mut tools = Tools::read(lists)?;
+        if let Some(Listed { alone: Ok(alone), .. }) = self.listed.as_deref()
+            && alone.shown == tools.shown
+        {
+            tools.shown = alone.shown.clone();
+        }
+        Ok((Rc::new(tools), true))
+    }
 }
 
 /// The form that the text was asked to have, where it was.

@@ -12,7 +12,7 @@ use self::functions::{
 };
 use super::request::bad;
 use crate::fault::Fault;
-use crate::turn::{Tool, ToolChoice, WireForm, WireTool, WireTools};
+use crate::turn::{self, Tool, ToolChoice, WireForm, WireTool, WireTools};
 
 /// Canonical name of the search for tools that an agent makes.
 pub(super) const TOOL_SEARCH: &str = "tool_search";
@@ -21,9 +21,13 @@ pub(super) const LOCAL_SHELL: &str = "local_shell";
 
 /// The tools of a request.
 #[derive(Default)]
-pub(super) struct Tools {
+pub(crate) struct Tools {
     /// What the model is shown, in the order in which it was sent.
-    pub offered: Vec<Tool>,
+    pub shown: turn::Tools,
+    /// What searches found, in the order of their results.
+    pub loaded: turn::Tools,
+    /// What is shown, in the making.
+    offered: Vec<Tool>,
     /// What goes by another form on the wire.
     pub wire: WireTools,
     /// Types of tools that only their provider can run.
@@ -65,6 +69,8 @@ impl Tools {
                 tools.add(&format!("{place}[{index}]"), tool, found_by)?;
             }
         }
+        tools.shown = std::mem::take(&mut tools.offered).into();
+        tools.loaded = tools.found.values().flatten().cloned().collect::<Vec<_>>().into();
         Ok(tools)
     }
 
