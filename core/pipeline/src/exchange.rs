@@ -11,16 +11,20 @@
 //! journal says that the answer did not get there.
 
 mod answer;
+mod aside;
 mod budget;
 mod count;
+mod counts;
 mod desk;
 mod free;
 mod park;
 mod prepare;
+mod prompt;
 mod retry;
 mod session;
 mod ticket;
 
+pub use aside::{EncodeJob, Encoded};
 pub use desk::Desk;
 pub use free::{refusal, without_session};
 pub use session::{
@@ -37,9 +41,11 @@ use crate::http::{
     self, BodyReader, BodyState, Call, Framing, Header, ReplyReader, RequestHead, Route,
 };
 use crate::protocol::{Dialect, StreamMeta};
+use crate::render::HeadUse;
 use crate::scene::Scene;
 use crate::turn::ReplyForm;
 use prepare::Prepared;
+use retry::Halted;
 use session::InFlight;
 use ticket::{Adoption, Kept};
 
@@ -76,6 +82,9 @@ pub enum Want {
     Engine(EngineRequest),
     /// More bytes of the engine's reply.
     EngineBytes,
+    /// Run this beside the shard, then call [`Exchange::encoded`] with what came of it; where nothing
+    /// can, with a fault.
+    Encode(EncodeJob),
     /// Wait until so much time has passed or another exchange of the session is over, whichever is
     /// first; then call [`Exchange::woken`].
     Wait {
@@ -105,6 +114,10 @@ pub struct Passage {
     pub parks: u32,
     /// How often the engine was asked again after that.
     pub resumptions: u32,
+    /// What became of the head of its prompt, where that was rendered whole.
+    pub head: HeadUse,
+    /// How many texts were too long to be encoded on the shard's own thread.
+    pub encodes_aside: u32,
     /// Its tokens were counted: no engine was asked.
     pub counted: bool,
     /// It was cancelled, since its session is being closed.
@@ -181,6 +194,8 @@ enum Stage {
         adoption: Adoption,
         body: Bytes,
     },
+    /// Its prompt is being encoded beside the shard.
+    Encode(Box<Halted>),
     Engine {
         prepared: Box<Prepared>,
         reply: ReplyReader,
@@ -281,6 +296,14 @@ impl Exchange {
             Stage::Adopt { adoption, body } => self.look_after(cx, adoption, body),
             Stage::Park(prepared) => self.unpark(cx, prepared),
             _ => self.misuse("woken"),
+        }
+    }
+
+    /// The job of [`Want::Encode`] is done, or could not be done.
+    pub fn encoded(&mut self, cx: &mut Context<'_>, encoded: Result<Encoded, Fault>) -> Want {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Encode(halted) => self.go_on(cx, *halted, encoded),
+            _ => self.misuse("encoded"),
         }
     }
 
@@ -402,7 +425,11 @@ impl Exchange {
     pub fn tick(&mut self, gatehouse: &Gatehouse, now: Now) -> Option<Bytes> {
         let waits = matches!(
             self.stage,
-            Stage::Engine { .. } | Stage::Park(_) | Stage::Adopt { .. } | Stage::Queue(_)
+            Stage::Engine { .. }
+                | Stage::Park(_)
+                | Stage::Adopt { .. }
+                | Stage::Queue(_)
+                | Stage::Encode(_)
         );
         if !waits || !matches!(self.form, Some(ReplyForm::Events { .. })) {
             return None;

@@ -5,8 +5,9 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 
+use super::aside::{EncodeJob, Encoded};
 use super::budget::Room;
-use super::prepare::prepare;
+use super::prepare::{Extent, extent, prepare};
 use super::ticket::{self, Adoption, Course, Kept, Key};
 use super::{Context, Exchange, Stage, Task, Want};
 use crate::fault::{Fault, FaultKind};
@@ -15,11 +16,19 @@ use crate::protocol::{self, Past};
 use crate::record::{Delivery, Record};
 use crate::turn::{Asked, ReplyForm};
 
+/// A request whose prompt is being encoded.
+pub(super) struct Halted {
+    pub(super) extent: Extent,
+    pub(super) body: Bytes,
+    /// Of one that asks the engine; none where tokens are counted.
+    pub(super) key: Option<Key>,
+}
+
 impl Exchange {
     /// The body is whole.
     pub(super) fn begin(&mut self, cx: &mut Context<'_>, body: Bytes) -> Want {
         if self.task == Task::Count {
-            return self.count(cx, &body);
+            return self.count(cx, body);
         }
         let key = ticket::key(&self.lineage, self.dialect, &body);
         let now_ms = cx.now.mono_ms;
@@ -48,13 +57,70 @@ impl Exchange {
             Err(fault) => return self.fail(cx, &fault),
         };
         let asked = self.read_body(&body, cx);
-        let prepared = asked.and_then(|asked| prepare(asked, room, self.asker(), cx));
-        match prepared {
+        match asked.and_then(|asked| extent(asked, self.asker(), cx)) {
+            Ok(mut extent) => {
+                self.form = Some(extent.form());
+                self.model.clone_from(extent.model());
+                self.passage.head = extent.head();
+                match extent.job(&cx.gatehouse.model) {
+                    Some(job) => self.encode_aside(job, Halted { extent, body, key: Some(key) }),
+                    None => self.ask(cx, extent, key, room),
+                }
+            }
+            Err(fault) => self.fail(cx, &fault),
+        }
+    }
+
+    /// The prompt is known: the engine is asked.
+    fn ask(&mut self, cx: &mut Context<'_>, extent: Extent, key: Key, room: u32) -> Want {
+        match prepare(extent, room, self.asker(), cx) {
             Ok(prepared) => {
-                self.form = Some(prepared.form);
-                self.model.clone_from(&prepared.model);
                 self.take_ticket(cx, key, prepared.form);
                 self.call_engine(cx, Box::new(prepared))
+            }
+            Err(fault) => self.fail(cx, &fault),
+        }
+    }
+
+    /// Lets what takes long be encoded beside the shard.
+    pub(super) fn encode_aside(&mut self, job: EncodeJob, halted: Halted) -> Want {
+        self.passage.encodes_aside += 1;
+        self.stage = Stage::Encode(Box::new(halted));
+        Want::Encode(job)
+    }
+
+    /// Goes on with what was encoded. Other turns of the session may have come and gone meanwhile:
+    /// what it continues is still there, for turns are only ever added; its budget is asked again.
+    pub(super) fn go_on(
+        &mut self,
+        cx: &mut Context<'_>,
+        halted: Halted,
+        encoded: Result<Encoded, Fault>,
+    ) -> Want {
+        let Halted { mut extent, body, key } = halted;
+        let encoded = cx.session.admit(cx.gatehouse).and(encoded);
+        let Some(key) = key else {
+            return match encoded {
+                Ok(encoded) => {
+                    extent.put(encoded);
+                    self.counted(cx, extent)
+                }
+                Err(fault) => self.count_failed(fault),
+            };
+        };
+        // Nothing was sampled for it yet, and who asks again asks for itself.
+        if self.gone {
+            let message = "the agent left while its prompt was encoded";
+            return self.refuse(&Fault::new(FaultKind::RequestTimeout, message));
+        }
+        match encoded.and_then(|encoded| Ok((encoded, cx.session.room()?))) {
+            Ok((encoded, Room::Tokens(room))) => {
+                extent.put(encoded);
+                self.ask(cx, extent, key, room)
+            }
+            Ok((_, Room::Wait)) => {
+                self.stage = Stage::Queue(body);
+                Want::Wait { ms: LOOK_AGAIN_MS }
             }
             Err(fault) => self.fail(cx, &fault),
         }

@@ -12,6 +12,7 @@ use crate::record::{Budget, Frames, Record, SessionOptions, TurnRecord};
 use crate::render::sample_model::test_model;
 use crate::render::{ControlText, Model};
 
+mod aside;
 mod counts;
 mod faults;
 mod ids;
