@@ -13,6 +13,8 @@ pub(crate) const KEPT_BUFFER_BYTES: usize = 64 << 10;
 /// Bytes of later requests that are read while an exchange waits; the read that reaches it may go
 /// beyond it by [`MOST_READ_BYTES`]. An agent that sends more is not seen to leave any more.
 pub(crate) const READ_AHEAD_BYTES: usize = 64 << 10;
+/// Prompts that wait for the helper of one shard to encode them; more are encoded by the shard itself.
+pub(crate) const ENCODES_WAITING: usize = 64;
 /// How long a call is read on after its engine was told to give up on it.
 pub(crate) const GIVE_UP: Duration = Duration::from_secs(5);
 /// How long exchanges of a session that is being closed may still take.

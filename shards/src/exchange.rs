@@ -17,6 +17,7 @@ use rollgate_pipeline::exchange::{Context, Desk, Exchange, Want};
 use rollgate_pipeline::fault::{Fault, FaultKind};
 use rollgate_pipeline::http::{self, Framing, RequestHead, Route};
 use rollgate_pipeline::protocol::Dialect;
+use rollgate_pipeline::render::HeadUse;
 
 use crate::connection::{After, Connection};
 use crate::pool::{Reply, Trail};
@@ -130,7 +131,7 @@ fn step<T>(
 ) -> Result<T, Broken> {
     let (mut session, mut desk) = (stay.session.borrow_mut(), shard.desk.borrow_mut());
     let mut cx = Context {
-        gatehouse: &shard.plane.gatehouse,
+        gatehouse: &shard.gatehouse,
         session: &mut session,
         desk: &mut desk,
         now: shard.plane.now(),
@@ -152,6 +153,7 @@ impl Course<'_> {
                 Want::AgentBytes => self.agent_bytes().await?,
                 Want::Engine(request) => self.engine(request).await?,
                 Want::EngineBytes => self.engine_bytes().await?,
+                Want::Encode(job) => self.encode(job).await?,
                 Want::Wait { ms } => self.wait(ms).await?,
                 Want::Durable(frame) => self.durable(frame).await?,
                 Want::Agent(bytes) => self.agent(bytes).await?,
@@ -177,6 +179,9 @@ impl Course<'_> {
         counters.turns_resumed.add(passage.resumptions.into());
         counters.counted.add(passage.counted.into());
         counters.cancelled.add(passage.cancelled.into());
+        counters.heads_known.add((passage.head == HeadUse::Known).into());
+        counters.heads_new.add((passage.head == HeadUse::New).into());
+        counters.encodes_aside.add(passage.encodes_aside.into());
         if let Some(scene) = passage.recorded {
             counters.turn(scene);
         }

@@ -272,7 +272,7 @@ fn start_shards(
         match started.recv() {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                return Err(environment(format!("a shard's runtime cannot be built: {error}")));
+                return Err(environment(format!("a shard cannot be started: {error}")));
             }
             Err(_) => return Err(environment("a shard ended while it was starting")),
         }
@@ -291,9 +291,17 @@ fn run_shard(ended: Ended, listener: TcpListener, ready: mpsc::Sender<std::io::R
     let ready = Cell::new(Some(ready));
     // The one who starts us waits for this, unless another shard has failed already.
     let tell = |outcome| ready.take().map(|ready| ready.send(outcome));
+    // Made on the thread that uses it: what shards write to is nobody else's.
+    let gatehouse = match plane.gatehouse.separate() {
+        Ok(gatehouse) => gatehouse,
+        Err(error) => {
+            tell(Err(std::io::Error::other(error)));
+            return drop(ended);
+        }
+    };
     let ran = driver::run(driver, || {
         tell(Ok(()));
-        shard::run(plane, shard, listener)
+        shard::run(plane, gatehouse, shard, listener)
     });
     if let Err(error) = ran {
         tell(Err(error));

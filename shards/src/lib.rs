@@ -4,6 +4,7 @@
 //! to it through [`Gate`] only. No tokio type enters this crate: answers are futures that any
 //! executor can wait for.
 
+mod aside;
 mod bounds;
 mod command;
 mod connection;
@@ -247,6 +248,14 @@ pub struct ShardStats {
     pub turns_resumed: u64,
     /// Exchanges that only had their tokens counted.
     pub counted: u64,
+    /// Whole prompts whose head was known: what many sessions begin with was not encoded again.
+    pub heads_known: u64,
+    /// Whole prompts whose head was not.
+    pub heads_new: u64,
+    /// Prompts that were encoded beside the shard, since they are long.
+    pub encodes_aside: u64,
+    /// Of these, those that the shard had to encode itself, since its helper had too many waiting.
+    pub encodes_held_up: u64,
     /// Exchanges that were cancelled, since their session was closed.
     pub cancelled: u64,
     /// How often something kept the shard from its loop for long.

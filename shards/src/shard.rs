@@ -14,10 +14,11 @@ use crate::rt::net::TcpStream;
 use bytes::BytesMut;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
-use rollgate_pipeline::exchange::Desk;
+use rollgate_pipeline::exchange::{Desk, Gatehouse};
 use rollgate_pipeline::id::ShardIndex;
 use socket2::Socket as Socket2;
 
+use crate::aside::Helper;
 use crate::bounds::{ACCEPT_PAUSE, COMMANDS_AT_ONCE, SWEEP};
 use crate::command::{Command, answer};
 use crate::connection;
@@ -34,9 +35,12 @@ use crate::wake::Bell;
 /// What the tasks of a shard share. Never leaves its thread.
 pub(crate) struct Shard {
     pub(crate) plane: Arc<Plane>,
+    /// The node's, with a model that no other thread renders or encodes with.
+    pub(crate) gatehouse: Gatehouse,
     pub(crate) index: ShardIndex,
     pub(crate) sessions: Rc<Sessions>,
     pub(crate) pool: Pool,
+    pub(crate) helper: Helper,
     /// Rings when the drain begins.
     pub(crate) drain: Bell,
     random: RefCell<Random>,
@@ -49,8 +53,13 @@ pub(crate) struct Shard {
 }
 
 /// Lives until the drain is over.
-pub(crate) async fn run(plane: Arc<Plane>, index: ShardIndex, listener: TcpListener) {
-    let shard = Shard::new(plane, index);
+pub(crate) async fn run(
+    plane: Arc<Plane>,
+    gatehouse: Gatehouse,
+    index: ShardIndex,
+    listener: TcpListener,
+) {
+    let shard = Shard::new(plane, gatehouse, index);
     let opened = listener.try_clone().and_then(|closer| {
         Ok((Socket2::from(closer), crate::rt::net::TcpListener::from_std(listener)?))
     });
@@ -81,6 +90,7 @@ pub(crate) async fn run(plane: Arc<Plane>, index: ShardIndex, listener: TcpListe
         tracing::warn!(left = shard.tasks.get(), "the drain's limit passed with work under way");
     }
     shard.door().close();
+    shard.helper.stop();
     // Closing descriptors is an operation of the ring, too: give it a turn.
     crate::rt::time::sleep(Duration::from_millis(5)).await;
 }
@@ -132,13 +142,15 @@ async fn sweep(shard: Rc<Shard>) {
 }
 
 impl Shard {
-    fn new(plane: Arc<Plane>, index: ShardIndex) -> Rc<Self> {
+    fn new(plane: Arc<Plane>, gatehouse: Gatehouse, index: ShardIndex) -> Rc<Self> {
         let files = Files::new(plane.open_journals);
         let journals = Rc::new(Journals { plane: plane.clone(), shard: index, files });
         Rc::new(Self {
             sessions: Sessions::new(journals),
             pool: Pool::new(plane.clone(), index),
+            helper: Helper::new(index),
             plane,
+            gatehouse,
             index,
             drain: Bell::default(),
             random: RefCell::new(Random::default()),

@@ -12,16 +12,20 @@
 
 mod again;
 mod answer;
+mod aside;
 mod budget;
 mod count;
+mod counts;
 mod desk;
 mod free;
 mod park;
 mod prepare;
+mod prompt;
 mod retry;
 mod session;
 mod ticket;
 
+pub use aside::{EncodeJob, Encoded};
 pub use desk::Desk;
 pub use free::{refusal, without_session};
 pub use session::{
@@ -37,12 +41,14 @@ use crate::fault::{Fault, FaultKind, Whose};
 use crate::http::{self, BodyState, Call, Framing, Header, ReplyReader, RequestHead, Route};
 use crate::ingest::{Intake, Request};
 use crate::protocol::{Dialect, StreamMeta};
+use crate::render::HeadUse;
 use crate::scene::Scene;
 use crate::turn::ReplyForm;
 use desk::Share;
-use prepare::Prepared;
+use prepare::{Extent, Prepared};
+use retry::Halted;
 use session::InFlight;
-use ticket::{Adoption, Kept};
+use ticket::{Adoption, Kept, Key};
 
 /// The time, as the shard sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +83,9 @@ pub enum Want {
     Engine(EngineRequest),
     /// More bytes of the engine's reply.
     EngineBytes,
+    /// Run this beside the shard, then call [`Exchange::encoded`] with what came of it; where nothing
+    /// can, with a fault.
+    Encode(EncodeJob),
     /// Wait until so much time has passed or another exchange of the session is over, whichever is
     /// first; then call [`Exchange::woken`].
     Wait {
@@ -108,6 +117,10 @@ pub struct Passage {
     pub resumptions: u32,
     /// Bytes of its body that were read, not having been seen before.
     pub unseen_bytes: u64,
+    /// What became of the head of its prompt, where that was rendered whole.
+    pub head: HeadUse,
+    /// How many texts were too long to be encoded on the shard's own thread.
+    pub encodes_aside: u32,
     /// Its tokens were counted: no engine was asked.
     pub counted: bool,
     /// It was cancelled, since its session is being closed.
@@ -189,6 +202,10 @@ enum Stage {
         adoption: Adoption,
         request: Box<Request>,
     },
+    /// Its prompt is being encoded beside the shard.
+    Encode(Box<Halted>),
+    /// Its prompt is known; the session's budget is all reserved: waits for calls under way.
+    Room(Box<(Extent, Key)>),
     Engine {
         prepared: Box<Prepared>,
         reply: ReplyReader,
@@ -326,9 +343,18 @@ impl Exchange {
                 self.refuse(&Fault::new(FaultKind::RequestTimeout, message))
             }
             Stage::Queue(request) => self.begin(cx, request),
+            Stage::Room(waiting) => self.ask_in_turn(cx, waiting.0, waiting.1),
             Stage::Adopt { adoption, request } => self.look_after(cx, adoption, request),
             Stage::Park(prepared) => self.unpark(cx, prepared),
             _ => self.misuse("woken"),
+        }
+    }
+
+    /// The job of [`Want::Encode`] is done, or could not be done.
+    pub fn encoded(&mut self, cx: &mut Context<'_>, encoded: Result<Encoded, Fault>) -> Want {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Encode(halted) => self.go_on(cx, *halted, encoded),
+            _ => self.misuse("encoded"),
         }
     }
 
@@ -450,7 +476,12 @@ impl Exchange {
     pub fn tick(&mut self, gatehouse: &Gatehouse, now: Now) -> Option<Bytes> {
         let waits = matches!(
             self.stage,
-            Stage::Engine { .. } | Stage::Park(_) | Stage::Adopt { .. } | Stage::Queue(_)
+            Stage::Engine { .. }
+                | Stage::Park(_)
+                | Stage::Adopt { .. }
+                | Stage::Queue(_)
+                | Stage::Encode(_)
+                | Stage::Room(_)
         );
         if !waits || !matches!(self.form, Some(ReplyForm::Events { .. })) {
             return None;

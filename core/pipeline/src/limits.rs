@@ -106,6 +106,17 @@ pub const RECALLED_TEXTS: usize = 8;
 pub const RECALLED_INSTRUCTIONS: usize = 2;
 /// Lists of tools of a shard's sessions whose digests are kept.
 pub const TOOL_LISTS: usize = 64;
+/// Heads of prompts (tools and standing instructions) that one shard keeps with their ids, and lists of
+/// tools that it keeps ready to be rendered.
+pub const KNOWN_HEADS: usize = 64;
+/// Memory that these heads may take, and these lists, each, in bytes.
+pub const KNOWN_HEADS_BYTES: usize = 16 << 20;
+/// Longest head that is kept, in bytes of text.
+pub const HEAD_TEXT_BYTES: usize = 256 << 10;
+/// Texts that one shard knows the number of tokens of.
+pub const COUNTED_TEXTS: usize = 8_192;
+/// Longest text that is encoded on the thread of a shard, in bytes: about 2 to 4 ms of its time.
+pub const ENCODE_INLINE_BYTES: usize = 256 << 10;
 /// Text that one render may produce, in bytes.
 pub const RENDER_BYTES: usize = 64 << 20;
 /// First wait of a turn that the engine gave up on, in milliseconds.
@@ -144,5 +155,6 @@ pub const SHARED_PARTS_BYTES: usize = 32 << 20;
 /// How much memory such a part takes for each of its bytes.
 pub const SHARED_PART_COST: usize = 4;
 
+const _: () = assert!(HEAD_TEXT_BYTES * 3 < KNOWN_HEADS_BYTES, "the longest head must fit");
 const _: () = assert!(PAUSE_FIRST_MS > 0 && PAUSE_FIRST_MS <= PAUSE_LONGEST_MS);
 const _: () = assert!(HEAD_BYTES >= HEADERS * 128, "a full head of short fields must fit");

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use rollgate_pipeline::engine::EngineRequest;
-use rollgate_pipeline::exchange::{Exchange, Want};
+use rollgate_pipeline::exchange::{EncodeJob, Exchange, Want};
 use rollgate_pipeline::fault::{Fault, FaultKind};
 
 use super::watch::Pause;
 use super::{Broken, Course};
+use crate::aside;
 use crate::pool::{Asked, Trail};
 use crate::stream::within;
 
@@ -87,6 +88,22 @@ impl Course<'_> {
             Ok(_) => self.step(Exchange::woken),
             Err(fault) => self.engine_failed(fault),
         }
+    }
+
+    /// Lets the shard's helper encode; where that has too much to do, the shard encodes itself.
+    pub(super) async fn encode(&mut self, job: EncodeJob) -> Result<Want, Broken> {
+        let shard = self.shard.clone();
+        let encoded = match shard.helper.give(job) {
+            Ok(answer) => match self.watched(Pause::Encode, answer).await? {
+                Ok(encoded) => encoded.unwrap_or_else(|_| Err(aside::broken())),
+                Err(fault) => Err(fault),
+            },
+            Err(job) => {
+                shard.counters().encodes_held_up.add(1);
+                aside::run(job)
+            }
+        };
+        self.step(|exchange, cx| exchange.encoded(cx, encoded))
     }
 
     /// Lets the exchange take what came of the reply.

@@ -81,7 +81,7 @@ fn stage(want: &Want) -> ExchangeStage {
         Want::Wait { .. } => ExchangeStage::Wait,
         Want::Durable(_) => ExchangeStage::Record,
         Want::Agent(_) => ExchangeStage::Write,
-        Want::Done { .. } => ExchangeStage::Own,
+        Want::Encode(_) | Want::Done { .. } => ExchangeStage::Own,
     }
 }
 

@@ -69,6 +69,8 @@ pub(super) enum Pause<'a> {
     Engine(&'a Asked),
     /// Time, or another exchange.
     Parked,
+    /// The shard's helper.
+    Encode,
     /// The journal. That is never given up: the record has its place already.
     Record,
 }

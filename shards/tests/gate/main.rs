@@ -8,6 +8,7 @@
 )]
 
 mod agent;
+mod aside;
 mod closing;
 mod counts;
 mod engine;

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
@@ -31,6 +32,10 @@ static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| {
 /// Text that makes a step of an exchange panic.
 pub const PANIC: &str = "please panic";
 
+/// Text that is not encoded for as long as [`HELD`] says so.
+pub const HOLD: &str = "please hold";
+pub static HELD: AtomicBool = AtomicBool::new(false);
+
 /// A tokenizer with a bug.
 struct Touchy(Arc<dyn Tokenizer>);
 
@@ -42,6 +47,9 @@ impl Tokenizer for Touchy {
         out: &mut Vec<TokenId>,
     ) -> Result<(), String> {
         assert!(!text.contains(PANIC), "as asked");
+        while text.contains(HOLD) && HELD.load(Ordering::SeqCst) {
+            wait(Duration::from_millis(5));
+        }
         self.0.encode(text, control, out)
     }
 

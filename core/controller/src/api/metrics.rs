@@ -25,7 +25,7 @@ const fn gauge(name: &'static str, help: &'static str, read: fn(&ShardStats) -> 
     Metric { name, kind: "gauge", help, read }
 }
 
-const METRICS: [Metric; 32] = [
+const METRICS: [Metric; 36] = [
     counter("rollgate_exchanges_total", "Exchanges that ended.", |s| s.exchanges),
     counter("rollgate_faults_total", "Exchanges that ended in a fault.", |s| s.faults),
     counter("rollgate_handovers_out_total", "Connections handed to another shard.", |s| {
@@ -90,6 +90,14 @@ const METRICS: [Metric; 32] = [
     }),
     counter("rollgate_cancelled_total", "Exchanges cancelled by the close of a session.", |s| {
         s.cancelled
+    }),
+    counter("rollgate_heads_known_total", "Whole prompts whose head was known.", |s| s.heads_known),
+    counter("rollgate_heads_new_total", "Whole prompts whose head was not.", |s| s.heads_new),
+    counter("rollgate_encodes_aside_total", "Long prompts encoded beside a shard.", |s| {
+        s.encodes_aside
+    }),
+    counter("rollgate_encodes_held_up_total", "Of these, those that a shard did itself.", |s| {
+        s.encodes_held_up
     }),
     counter("rollgate_stalls_total", "Times that something kept a shard from its loop.", |s| {
         s.stalls

@@ -4,7 +4,8 @@
 //! length of the prompt that the same body makes. No engine is asked, nothing is reserved or
 //! recorded, and no other exchange takes it for its own.
 
-use super::prepare::{Asker, prompt_tokens};
+use super::prepare::{Asker, Extent, extent};
+use super::retry::Halted;
 use super::{Context, Exchange, Stage, Want};
 use crate::fault::{Fault, Whose};
 use crate::http;
@@ -15,19 +16,32 @@ impl Exchange {
     /// A request to count was read.
     pub(super) fn count(&mut self, cx: &mut Context<'_>, asked: Result<Asked, Fault>) -> Want {
         self.passage.counted = true;
-        match asked.and_then(|asked| prompt_tokens(asked, self.asker(), cx)) {
+        match asked.and_then(|asked| extent(asked, self.asker(), cx)) {
+            Ok(mut extent) => match extent.job(&cx.gatehouse.model) {
+                Some(job) => self.encode_aside(job, Halted { extent, key: None }),
+                None => self.counted(cx, extent),
+            },
+            Err(fault) => self.count_failed(fault),
+        }
+    }
+
+    /// Its prompt is rendered, and encoded where that takes long.
+    pub(super) fn counted(&mut self, cx: &mut Context<'_>, mut extent: Extent) -> Want {
+        match extent.prompt_tokens(cx) {
             Ok(tokens) => {
                 let body = protocol::token_count(tokens);
                 self.stage = Stage::Write(None);
                 let id = self.request_id();
                 Want::Agent(http::reply(200, "application/json", &body, self.keep_alive, &[id]))
             }
-            // Nothing was asked of the model: the session is no worse for it.
-            Err(fault) => {
-                self.fault = Some(fault.clone()).filter(|fault| fault.kind.whose() != Whose::Agent);
-                self.refuse(&fault)
-            }
+            Err(fault) => self.count_failed(fault),
         }
+    }
+
+    /// Nothing was asked of the model: the session is no worse for it.
+    pub(super) fn count_failed(&mut self, fault: Fault) -> Want {
+        self.fault = Some(fault.clone()).filter(|fault| fault.kind.whose() != Whose::Agent);
+        self.refuse(&fault)
     }
 
     /// Who asks.

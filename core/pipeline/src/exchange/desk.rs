@@ -6,9 +6,11 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use super::counts::Counts;
 use crate::fault::{Fault, FaultKind};
 use crate::ingest::{Hash, Shelf};
 use crate::limits::TOOL_LISTS;
+use crate::render::Heads;
 use crate::trajectory::ToolDigests;
 use crate::turn::Tools;
 
@@ -22,6 +24,10 @@ pub struct Desk {
     pub(super) shelf: Shelf,
     /// Digests of lists of tools, those last asked for last.
     tools: RefCell<Vec<(Tools, ToolDigests)>>,
+    /// Heads of prompts, with their ids.
+    pub(super) heads: Heads,
+    /// How many tokens texts have.
+    pub(super) counts: Counts,
 }
 
 impl Desk {

@@ -1,22 +1,26 @@
 //! From a request's body to an engine call: read, match, render the rest.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::aside::{EncodeJob, Encoded};
 use super::budget::Reserved;
+use super::counts::Counts;
 use super::park::Parked;
+use super::prompt::{draft, foreign_tokens, sent_before};
 use super::{Context, Session};
-use crate::fault::{Fault, FaultKind, Overflow};
+use crate::fault::{Fault, Overflow};
 use crate::http::Header;
 use crate::id::{TokenId, TurnIndex};
 use crate::protocol::Dialect;
 use crate::record::Retention;
-use crate::render::{ControlText, Model, PriorTail, Stretch, TemplateClass};
+use crate::render::{Draft, HeadUse, Model, Stretch, TemplateClass};
 use crate::scene::{Evidence, Instructions, Scene, Verdict};
 use crate::trajectory::{Digest, Reader, Resume, Stem};
 use crate::turn::{
-    Asked, Message, Purpose, ReplyForm, Role, Sampling, ToolCall, ToolChoice, Tools, WireTools,
+    Asked, Message, Purpose, ReplyForm, Role, Sampling, ToolChoice, Tools, WireTools,
 };
 
 /// What is known of an exchange once its engine is called.
@@ -83,7 +87,8 @@ pub(super) struct Asker<'a> {
 }
 
 /// Where a request goes on from in its session, and what it adds to the prompt.
-struct Extent {
+pub(super) struct Extent {
+    asked: Asked,
     root: Digest,
     resume: Resume,
     /// First message that is new.
@@ -95,21 +100,59 @@ struct Extent {
     continued: Vec<Message>,
     overlay_tokens: u32,
     anew: Option<&'static str>,
+    head: HeadUse,
+    /// What is still to be encoded.
+    draft: Option<Draft>,
+    /// What was.
     stretch: Stretch,
-    prompt_tokens: u32,
+    /// Counted with it, where it was encoded beside the shard.
+    foreign_tokens: Option<u32>,
 }
 
-/// The length of the prompt that this request makes.
-pub(super) fn prompt_tokens(
-    mut asked: Asked,
-    asker: Asker<'_>,
-    cx: &Context<'_>,
-) -> Result<u32, Fault> {
-    extent(&mut asked, asker, cx).map(|extent| extent.prompt_tokens)
+impl Extent {
+    /// How the agent wants its reply.
+    pub(super) fn form(&self) -> ReplyForm {
+        self.asked.form
+    }
+
+    /// The model name the agent used.
+    pub(super) fn model(&self) -> &String {
+        &self.asked.model
+    }
+
+    /// What became of the head of a prompt that was rendered whole.
+    pub(super) fn head(&self) -> HeadUse {
+        self.head
+    }
+
+    /// The job of encoding what it adds, where that takes long; [`Extent::put`] takes what comes.
+    pub(super) fn job(&mut self, model: &Arc<Model>) -> Option<EncodeJob> {
+        EncodeJob::of(model, &mut self.draft, &self.asked.messages[self.from..])
+    }
+
+    /// Takes what came of the job.
+    pub(super) fn put(&mut self, encoded: Encoded) {
+        self.stretch = encoded.stretch;
+        self.foreign_tokens = Some(encoded.foreign_tokens);
+    }
+
+    /// The length of the prompt.
+    pub(super) fn prompt_tokens(&mut self, cx: &Context<'_>) -> Result<u32, Fault> {
+        if let Some(draft) = self.draft.take() {
+            self.stretch = draft.encode(&cx.gatehouse.model)?;
+        }
+        let trajectory = &cx.session.trajectory;
+        let before = self.resume.parent.map_or(0, |parent| trajectory.length_through(parent));
+        Ok(before + self.stretch.ids.len() as u32)
+    }
 }
 
 /// Matches what was asked with the session and renders what is new.
-fn extent(asked: &mut Asked, asker: Asker<'_>, cx: &Context<'_>) -> Result<Extent, Fault> {
+pub(super) fn extent(
+    mut asked: Asked,
+    asker: Asker<'_>,
+    cx: &mut Context<'_>,
+) -> Result<Extent, Fault> {
     let model = &cx.gatehouse.model;
     let session = &*cx.session;
     // What rules take away of the instructions is evidence too.
@@ -118,7 +161,8 @@ fn extent(asked: &mut Asked, asker: Asker<'_>, cx: &Context<'_>) -> Result<Exten
     let tools = &cx.desk.tool_digests(&asked.tools);
     let stem = Stem { model: &model.name, tools, template_kwargs: &asked.template_kwargs };
     let path = session.trajectory.path(stem, &mut asked.messages, session.habits());
-    let mut resume = session.trajectory.resume(&path, &asked.messages, &Eyes(model));
+    let eyes = Eyes { model, counts: &cx.desk.counts };
+    let mut resume = session.trajectory.resume(&path, &asked.messages, &eyes);
     let mut from = match resume.parent {
         None => 0,
         Some(_) => path.first_message(resume.matched, asked.messages.len()),
@@ -127,7 +171,7 @@ fn extent(asked: &mut Asked, asker: Asker<'_>, cx: &Context<'_>) -> Result<Exten
         entry: asker.entry,
         headers: asker.headers,
         dialect: asker.dialect,
-        asked,
+        asked: &asked,
         system: system.as_ref().map_or("", Instructions::text),
         continues: resume.parent.is_some(),
         detected: session.detected,
@@ -143,12 +187,20 @@ fn extent(asked: &mut Asked, asker: Asker<'_>, cx: &Context<'_>) -> Result<Exten
     let (root, stripped) = (path.root, path.stripped);
     let elements = path.elements[resume.matched..].iter().map(|element| element.digest).collect();
     let continued = asked.messages[path.continued()].to_vec();
-    let overlay_tokens = path.overlay_texts(from).map(|text| Eyes(model).tokens(text)).sum();
+    let overlay_tokens = path.overlay_texts(from).map(|text| eyes.tokens(text)).sum();
     session.trajectory.keep(path);
-    let stretch = stretch(session, model, asked, &resume, from)?;
-    let before = resume.parent.map_or(0, |parent| session.trajectory.length_through(parent));
-    let prompt_tokens = before + stretch.ids.len() as u32;
+    let (ids, draft) = match sent_before(&session.trajectory, &resume) {
+        Some(ids) => (ids, None),
+        None => {
+            let draft = draft(session, &mut cx.desk.heads, model, &asked, &resume, from)?;
+            (Vec::new(), Some(draft))
+        }
+    };
+    let head = draft.as_ref().map_or(HeadUse::None, Draft::head);
+    let stretch = Stretch { ids, marker_conflicts: 0 };
+    let foreign_tokens = None;
     Ok(Extent {
+        asked,
         root,
         resume,
         from,
@@ -158,33 +210,40 @@ fn extent(asked: &mut Asked, asker: Asker<'_>, cx: &Context<'_>) -> Result<Exten
         continued,
         overlay_tokens,
         anew,
+        head,
+        draft,
         stretch,
-        prompt_tokens,
+        foreign_tokens,
     })
 }
 
 /// Everything that the engine's call and its record need. `room`: most tokens that the session's
 /// budget allows.
 pub(super) fn prepare(
-    mut asked: Asked,
+    mut extent: Extent,
     room: u32,
     asker: Asker<'_>,
     cx: &mut Context<'_>,
 ) -> Result<Prepared, Fault> {
-    let extent = extent(&mut asked, asker, cx)?;
-    let Extent { resume, from, verdict, anew, stretch, prompt_tokens, .. } = extent;
+    let prompt_tokens = extent.prompt_tokens(cx)?;
+    let counted = extent.foreign_tokens;
+    let Extent { mut asked, root, resume, from, verdict, stripped, anew, stretch, .. } = extent;
+    let Extent { elements, continued, overlay_tokens, .. } = extent;
     let Stretch { ids: stretch, marker_conflicts } = stretch;
     let model = &cx.gatehouse.model;
     let session = &*cx.session;
     let sampling = settle(&asked.sampling, session, model, Lengths { prompt_tokens, room })?;
     let reserved = session.reserve(sampling.max_tokens.unwrap_or_default());
-    let foreign_tokens = foreign_tokens(model, &asked.messages[from..])?;
+    let foreign_tokens = match counted {
+        Some(counted) => counted,
+        None => foreign_tokens(model, &cx.desk.counts, &asked.messages[from..])?,
+    };
     let asked_new = asked.messages.split_off(from);
     Ok(Prepared {
         parent: resume.parent,
-        root: extent.root,
+        root,
         verdict,
-        stripped: extent.stripped,
+        stripped,
         tool_choice: asked.tool_choice,
         parallel_tool_calls: asked.parallel_tool_calls,
         skipped: asked.skipped,
@@ -195,11 +254,11 @@ pub(super) fn prepare(
         rules: resume.rules,
         anew: anew.map(str::to_owned),
         context_diff_tokens: resume.context_diff_tokens,
-        overlay_tokens: extent.overlay_tokens,
+        overlay_tokens,
         marker_conflicts,
         wrapped_instructions: model.wrapped_instructions(after_leading(&asked_new, from)),
-        elements: extent.elements,
-        continued: extent.continued,
+        elements,
+        continued,
         messages: asked_new,
         tools: asked.tools,
         loaded_tools: asked.loaded_tools,
@@ -234,67 +293,21 @@ fn anew(session: &Session, model: &Model, new: &[Message]) -> Option<&'static st
 }
 
 /// The served model as matching sees it.
-struct Eyes<'a>(&'a Model);
+struct Eyes<'a> {
+    model: &'a Model,
+    counts: &'a Counts,
+}
 
 impl Reader for Eyes<'_> {
     fn reads_as(&self, sent: &Message, sampled: &[TokenId]) -> bool {
-        self.0.reads_as(sent, sampled)
+        self.model.reads_as(sent, sampled)
     }
 
     fn tokens(&self, text: &str) -> u32 {
-        let mut ids = Vec::new();
-        match self.0.tokenizer.encode(text, ControlText::Plain, &mut ids) {
-            Ok(()) => ids.len() as u32,
-            // Too many rather than none: a text that cannot be counted must not look unchanged.
-            Err(_) => u32::try_from(text.len()).unwrap_or(u32::MAX),
-        }
+        // Too many rather than none: a text that cannot be counted must not look unchanged.
+        let most = || u32::try_from(text.len()).unwrap_or(u32::MAX);
+        self.counts.tokens(self.model, text).unwrap_or_else(|_| most())
     }
-}
-
-/// The context ids between the parent's answer and the generation.
-fn stretch(
-    session: &Session,
-    model: &Model,
-    asked: &Asked,
-    resume: &Resume,
-    from: usize,
-) -> Result<Stretch, Fault> {
-    let whole = |ids| Stretch { ids, marker_conflicts: 0 };
-    let trajectory = &session.trajectory;
-    if let Some(turn) = resume.same_prompt {
-        return Ok(whole(trajectory.stretch_ids(turn)));
-    }
-    // Templates that print the date get the session's, so that a turn can be rendered again.
-    let mut kwargs = asked.template_kwargs.clone();
-    kwargs.entry("now").or_insert_with(|| (session.opened_at_ms() / 1_000).into());
-    let Some(parent) = resume.parent else {
-        return model.first(&asked.messages, &asked.tools, &kwargs).map(whole);
-    };
-    let (last, reasoning_open) = trajectory.tail(parent);
-    let tail = PriorTail { last, reasoning_open };
-    let (past, new) = asked.messages.split_at(from);
-    let shown = calls_before(past);
-    let sampled = trajectory.calls_through(parent);
-    match sampled.len() == shown.len() {
-        true => {
-            let new = named_as_sampled(new, &shown, &sampled);
-            model.stretch_after(tail, &sampled, &new, &asked.tools, &kwargs)
-        }
-        false => model.stretch_after(tail, &shown, new, &asked.tools, &kwargs),
-    }
-}
-
-/// Results with the ids of the calls as they stand in the prompt. Agents make up ids of their own;
-/// where a template prints ids, a result must go by the one that was sampled.
-fn named_as_sampled(new: &[Message], shown: &[ToolCall], sampled: &[ToolCall]) -> Vec<Message> {
-    let mut new = new.to_vec();
-    for message in new.iter_mut().take_while(|message| message.role == Role::Tool) {
-        let place = shown.iter().position(|call| Some(&call.id) == message.tool_call_id.as_ref());
-        if let Some(place) = place {
-            message.tool_call_id = Some(sampled[place].id.clone());
-        }
-    }
-    new
 }
 
 /// The messages behind the leading instructions, where these are the first of a conversation.
@@ -302,12 +315,6 @@ fn after_leading(new: &[Message], from: usize) -> &[Message] {
     let instructs = |message: &&Message| matches!(message.role, Role::System | Role::Developer);
     let leading = if from == 0 { new.iter().take_while(instructs).count() } else { 0 };
     &new[leading..]
-}
-
-/// The calls of the answer that the new messages follow, as the agent shows them.
-fn calls_before(past: &[Message]) -> Vec<ToolCall> {
-    let run = past.iter().rev().take_while(|message| message.role == Role::Assistant).count();
-    past[past.len() - run..].iter().flat_map(|message| message.tool_calls.iter().cloned()).collect()
 }
 
 /// Parameters that have a name of their own: an agent cannot set them behind the session's back by
@@ -371,19 +378,4 @@ fn settle(
     let budget = room.min(budget);
     sampling.max_tokens = Some(sampling.max_tokens.map_or(budget, |asked| asked.min(budget)));
     Ok(sampling)
-}
-
-/// About how many context ids stand for assistant text that was not sampled here.
-fn foreign_tokens(model: &Model, messages: &[Message]) -> Result<u32, Fault> {
-    let mut ids = Vec::new();
-    for message in messages.iter().filter(|message| message.role == Role::Assistant) {
-        let calls = message.tool_calls.iter().flat_map(|call| [&call.name, &call.arguments]);
-        for text in std::iter::once(&message.content).chain(&message.reasoning).chain(calls) {
-            model
-                .tokenizer
-                .encode(text, ControlText::Plain, &mut ids)
-                .map_err(|error| Fault::new(FaultKind::Internal, error))?;
-        }
-    }
-    Ok(ids.len() as u32)
 }

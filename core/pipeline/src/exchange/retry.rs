@@ -3,8 +3,9 @@
 
 use std::rc::Rc;
 
+use super::aside::{EncodeJob, Encoded};
 use super::budget::Room;
-use super::prepare::prepare;
+use super::prepare::{Extent, extent, prepare};
 use super::ticket::{self, Adoption, Course, Kept, Key};
 use super::{Context, Exchange, Stage, Task, Want};
 use crate::fault::{Fault, FaultKind};
@@ -13,6 +14,13 @@ use crate::limits::LOOK_AGAIN_MS;
 use crate::protocol::{Past, responses};
 use crate::record::{Delivery, Record};
 use crate::turn::ReplyForm;
+
+/// A request whose prompt is being encoded.
+pub(super) struct Halted {
+    pub(super) extent: Extent,
+    /// Of one that asks the engine; none where tokens are counted.
+    pub(super) key: Option<Key>,
+}
 
 impl Exchange {
     /// The body is whole.
@@ -56,13 +64,74 @@ impl Exchange {
             }
             Err(fault) => return self.fail(cx, &fault),
         };
-        let prepared = request.asked.and_then(|asked| prepare(asked, room, self.asker(), cx));
-        match prepared {
+        match request.asked.and_then(|asked| extent(asked, self.asker(), cx)) {
+            Ok(mut extent) => {
+                self.form = Some(extent.form());
+                self.model.clone_from(extent.model());
+                self.passage.head = extent.head();
+                match extent.job(&cx.gatehouse.model) {
+                    Some(job) => self.encode_aside(job, Halted { extent, key: Some(key) }),
+                    None => self.ask(cx, extent, key, room),
+                }
+            }
+            Err(fault) => self.fail(cx, &fault),
+        }
+    }
+
+    /// The prompt is known: the engine is asked.
+    fn ask(&mut self, cx: &mut Context<'_>, extent: Extent, key: Key, room: u32) -> Want {
+        match prepare(extent, room, self.asker(), cx) {
             Ok(prepared) => {
-                self.form = Some(prepared.form);
-                self.model.clone_from(&prepared.model);
                 self.take_ticket(cx, key, prepared.form);
                 self.call_engine(cx, Box::new(prepared))
+            }
+            Err(fault) => self.fail(cx, &fault),
+        }
+    }
+
+    /// Lets what takes long be encoded beside the shard.
+    pub(super) fn encode_aside(&mut self, job: EncodeJob, halted: Halted) -> Want {
+        self.passage.encodes_aside += 1;
+        self.stage = Stage::Encode(Box::new(halted));
+        Want::Encode(job)
+    }
+
+    /// Goes on with what was encoded. Other turns of the session may have come and gone meanwhile:
+    /// what it continues is still there, for turns are only ever added; its budget is asked again.
+    pub(super) fn go_on(
+        &mut self,
+        cx: &mut Context<'_>,
+        halted: Halted,
+        encoded: Result<Encoded, Fault>,
+    ) -> Want {
+        let Halted { mut extent, key } = halted;
+        let encoded = cx.session.admit(cx.gatehouse).and(encoded);
+        let extent = match encoded {
+            Ok(encoded) => {
+                extent.put(encoded);
+                extent
+            }
+            Err(fault) if key.is_none() => return self.count_failed(fault),
+            Err(fault) => return self.fail(cx, &fault),
+        };
+        match key {
+            Some(key) => self.ask_in_turn(cx, extent, key),
+            None => self.counted(cx, extent),
+        }
+    }
+
+    /// The prompt is known: the engine is asked as soon as the session's budget has room.
+    pub(super) fn ask_in_turn(&mut self, cx: &mut Context<'_>, extent: Extent, key: Key) -> Want {
+        // Nothing was sampled for it yet, and who asks again asks for itself.
+        if self.gone {
+            let message = "the agent left while its prompt was encoded";
+            return self.refuse(&Fault::new(FaultKind::RequestTimeout, message));
+        }
+        match cx.session.room() {
+            Ok(Room::Tokens(room)) => self.ask(cx, extent, key, room),
+            Ok(Room::Wait) => {
+                self.stage = Stage::Room(Box::new((extent, key)));
+                Want::Wait { ms: LOOK_AGAIN_MS }
             }
             Err(fault) => self.fail(cx, &fault),
         }

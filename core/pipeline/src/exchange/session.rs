@@ -18,7 +18,7 @@ use crate::limits::Limits;
 use crate::parse;
 use crate::protocol::{Dialect, Past};
 use crate::record::{HistoryMode, Opened, Record, Retention, SessionOptions, TurnRecord};
-use crate::render::Model;
+use crate::render::{Model, ModelError};
 use crate::rules::{Rule, RuleSet};
 use crate::scene::{self, Recall, SceneRule, SceneSet};
 use crate::trajectory::{Habits, Trajectory, TreeError};
@@ -73,6 +73,20 @@ impl Default for SessionDefaults {
 }
 
 impl Gatehouse {
+    /// One for another thread, with a model of its own ([`Model::separate`]).
+    pub fn separate(&self) -> Result<Gatehouse, ModelError> {
+        Ok(Gatehouse {
+            model: Arc::new(self.model.separate()?),
+            engine: self.engine,
+            engine_model: self.engine_model.clone(),
+            limits: self.limits.clone(),
+            keepalive_first_ms: self.keepalive_first_ms,
+            keepalive_next_ms: self.keepalive_next_ms,
+            node: self.node.clone(),
+            sessions: self.sessions.clone(),
+        })
+    }
+
     /// The opening record of a new session. The node's defaults are settled into it: a session that
     /// is loaded again is the same, whatever the configuration says by then.
     pub fn open(&self, session_id: SessionId, mut options: SessionOptions, at_ms: u64) -> Opened {

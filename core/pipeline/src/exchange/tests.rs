@@ -13,6 +13,7 @@ use crate::render::sample_model::test_model;
 use crate::render::{ControlText, Model};
 
 mod again;
+mod aside;
 mod counts;
 mod faults;
 mod ids;

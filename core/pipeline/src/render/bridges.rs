@@ -102,7 +102,7 @@ fn sampled(model: &Model, message: &Message) -> Result<Vec<TokenId>, Fault> {
         Fault::new(FaultKind::TemplateRefused, "an answer is not written behind its prompt")
     })?;
     let mut ids = Vec::new();
-    model.encode(&written.text, &written.guard, &mut ids)?;
+    model.encode(&written.text, written.marks, &mut ids)?;
     if !model.turn_end.begins_next() {
         ids.push(written.close.unwrap_or(model.markers.close));
     }

@@ -10,6 +10,7 @@ use minijinja::Value;
 use serde_json::{Map, Value as Json};
 
 use super::control::Guard;
+use super::ready::ReadyTools;
 use super::value;
 use crate::turn::{Message, Role, Tool, ToolCall};
 
@@ -26,9 +27,12 @@ pub(super) struct Conversation<'a> {
     pub kwargs: &'a Map<String, Json>,
     /// Whether the beginning of an answer comes last.
     pub prompts: bool,
+    /// The same tools in the template's form, where that was made before.
+    pub ready: Option<&'a ReadyTools>,
 }
 
 /// What is the same in every render of a model.
+#[derive(Clone)]
 pub(super) struct Constants {
     /// `bos_token` and its like.
     pub tokens: Vec<(String, String)>,
@@ -79,7 +83,7 @@ pub(super) fn variables(
     conversation: &Conversation<'_>,
     guard: &Guard<'_>,
 ) -> Value {
-    let Conversation { messages, tools, kwargs, prompts } = *conversation;
+    let Conversation { messages, tools, kwargs, prompts, ready } = *conversation;
     let mut all = Pairs::new();
     for (name, text) in &constants.tokens {
         all.push((name.as_str().into(), text.as_str().into()));
@@ -104,9 +108,10 @@ pub(super) fn variables(
         .chain(rest.iter().map(|message| self::message(constants, message, true, &names, guard)))
         .collect();
     all.push(("messages".into(), list.into()));
-    let tools = match tools {
-        [] => Value::from(()),
-        tools => tools.iter().map(|tool| value::from_json(tool, guard)).collect(),
+    let tools = match (tools, ready) {
+        ([], _) => Value::from(()),
+        (_, Some(ready)) => ready.value(guard),
+        (tools, None) => tools.iter().map(|tool| value::from_json(tool, guard)).collect(),
     };
     all.push(("tools".into(), tools));
     all.push(("documents".into(), Value::from(())));

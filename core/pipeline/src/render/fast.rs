@@ -2,6 +2,8 @@
 //!
 //! A file that it refuses is refused, with its reason: there is no slow way round.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
 
@@ -12,7 +14,10 @@ use crate::id::TokenId;
 /// The serving tokenizer.
 pub struct FastTokenizer {
     encoder: PipelineTokenizer,
-    vocabulary: Vocabulary,
+    /// What the encoder was made from, to make others.
+    file: Arc<str>,
+    vocabulary: Arc<Vocabulary>,
+    firm: Vec<TokenId>,
     matching: EncodeOptions,
     plain: EncodeOptions,
 }
@@ -23,10 +28,11 @@ impl FastTokenizer {
         let mut file: Value =
             serde_json::from_slice(raw).map_err(|error| format!("it is not JSON: {error}"))?;
         let vocabulary = Vocabulary::read(&file)?;
+        let firm = firm(&file);
         tokenizers::canonicalize_value(&mut file).map_err(|error| error.to_string())?;
         make_all_special(&mut file);
-        let encoder =
-            tokenizers::from_json(&file.to_string()).map_err(|error| error.to_string())?;
+        let file: Arc<str> = file.to_string().into();
+        let encoder = tokenizers::from_json(&file).map_err(|error| error.to_string())?;
         let matching = EncodeOptions {
             add_special_tokens: false,
             encode_special_tokens: false,
@@ -34,7 +40,8 @@ impl FastTokenizer {
             truncation: Override::Off,
         };
         let plain = EncodeOptions { encode_special_tokens: true, ..matching.clone() };
-        let loaded = Self { encoder, vocabulary, matching, plain };
+        let loaded =
+            Self { encoder, file, vocabulary: Arc::new(vocabulary), firm, matching, plain };
         loaded.check_added_ids()?;
         Ok(loaded)
     }
@@ -42,6 +49,12 @@ impl FastTokenizer {
     /// All added tokens of the file.
     pub fn all_added(&self) -> &[AddedToken] {
         self.vocabulary.all_added()
+    }
+
+    /// Ids of the added tokens that are matched in the text as it stands, before it is normalized.
+    /// None where matching any of them depends on its neighbours.
+    pub(super) fn firm(&self) -> &[TokenId] {
+        &self.firm
     }
 
     /// The encoder numbers added tokens by itself; where the file has a gap, the two disagree.
@@ -88,6 +101,20 @@ impl Tokenizer for FastTokenizer {
     fn size(&self) -> u32 {
         self.vocabulary.size()
     }
+
+    /// An encoder takes its working memory from a pool behind locks, which lie side by side: threads
+    /// that share one write to the same cache lines.
+    fn separate(&self) -> Result<Option<Arc<dyn Tokenizer>>, String> {
+        let encoder = tokenizers::from_json(&self.file).map_err(|error| error.to_string())?;
+        Ok(Some(Arc::new(Self {
+            encoder,
+            file: self.file.clone(),
+            vocabulary: self.vocabulary.clone(),
+            firm: self.firm.clone(),
+            matching: self.matching.clone(),
+            plain: self.plain.clone(),
+        })))
+    }
 }
 
 /// Both tokenizer lines can switch off the matching of *special* added tokens only, yet `<think>`
@@ -98,4 +125,17 @@ pub(super) fn make_all_special(file: &mut Value) {
             token.insert("special".to_owned(), Value::Bool(true));
         }
     }
+}
+
+/// See [`FastTokenizer::firm`].
+fn firm(file: &Value) -> Vec<TokenId> {
+    let tokens = file["added_tokens"].as_array().map_or(&[][..], Vec::as_slice);
+    let flag = |token: &Value, name: &str| token[name].as_bool().unwrap_or(false);
+    let leans =
+        |token: &Value| ["lstrip", "rstrip", "single_word"].iter().any(|name| flag(token, name));
+    if tokens.iter().any(leans) {
+        return Vec::new();
+    }
+    let firm = tokens.iter().filter(|token| !token["normalized"].as_bool().unwrap_or(true));
+    firm.filter_map(|token| TokenId::try_from(token["id"].as_u64()?).ok()).collect()
 }

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::control::Guard;
 use super::conversation::{Conversation, instructs};
+use super::ready::ReadyTools;
 use super::strftime;
 use crate::fault::{Fault, FaultKind};
 use crate::turn::{Message, Role, Tool, ToolCall};
@@ -27,7 +28,7 @@ pub(super) fn render(conversation: &Conversation<'_>, guard: &Guard<'_>) -> Resu
     let (instructions, messages) = conversation.messages.split_at(leading);
     let mut out = String::new();
     system(conversation, guard, &mut out)?;
-    developer(instructions, conversation.tools, guard, &mut out);
+    developer(instructions, conversation.tools, conversation.ready, guard, &mut out);
     let answered = messages.iter().rposition(|message| is_final(message));
     let mut calls: Vec<&ToolCall> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
@@ -35,7 +36,7 @@ pub(super) fn render(conversation: &Conversation<'_>, guard: &Guard<'_>) -> Resu
         match message.role {
             Role::User => write_message(&mut out, "user", &text, "<|end|>"),
             Role::System | Role::Developer => {
-                developer(&[message], &[], guard, &mut out);
+                developer(&[message], &[], None, guard, &mut out);
             }
             Role::Assistant => {
                 // A final answer that still is the last message keeps its reasoning: nothing has
@@ -100,7 +101,18 @@ fn system(
     Ok(())
 }
 
-fn developer(instructions: &[&Message], tools: &[Tool], guard: &Guard<'_>, out: &mut String) {
+/// The `functions` namespace of these tools.
+pub(super) fn namespace(tools: &[Tool], guard: &Guard<'_>) -> String {
+    typescript::namespace(tools, guard)
+}
+
+fn developer(
+    instructions: &[&Message],
+    tools: &[Tool],
+    ready: Option<&ReadyTools>,
+    guard: &Guard<'_>,
+    out: &mut String,
+) {
     let mut sections = Vec::new();
     if !instructions.is_empty() {
         let texts: Vec<&str> =
@@ -108,7 +120,10 @@ fn developer(instructions: &[&Message], tools: &[Tool], guard: &Guard<'_>, out: 
         sections.push(format!("# Instructions\n\n{}", guard.apply(&texts.join("\n\n"))));
     }
     if !tools.is_empty() {
-        sections.push(format!("# Tools\n\n{}", typescript::namespace(tools, guard)));
+        sections.push(match ready.and_then(|ready| ready.namespace(guard)) {
+            Some(known) => format!("# Tools\n\n{known}"),
+            None => format!("# Tools\n\n{}", namespace(tools, guard)),
+        });
     }
     if !sections.is_empty() {
         write_message(out, "developer", &sections.join("\n\n"), "<|end|>");

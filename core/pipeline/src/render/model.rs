@@ -2,21 +2,24 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 use super::class::{Counterexample, Rewriters, TemplateClass};
-use super::control::{ControlTexts, GUARDS, Guard};
+use super::control::{ControlTexts, GUARDS, Guard, Marks};
 use super::conversation::{Constants, Conversation, Forms};
 use super::family::{Family, Markers};
 use super::files::Settings;
+use super::heads::Cutter;
 use super::probe;
+use super::ready::ReadyTools;
 use super::renderer::Renderer;
+use super::stretch;
 use super::template::Template;
 use super::turn_end::TurnEnd;
 use super::{FastTokenizer, Tokenizer};
 use crate::fault::{Fault, FaultKind};
 use crate::id::TokenId;
-use crate::turn::{Message, Tool};
+use crate::turn::Tool;
 
 /// Contents of a model directory's files.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +78,9 @@ pub struct Model {
     pub(super) counterexample: Option<Counterexample>,
     pub(super) turn_end: TurnEnd,
     pub(super) control: ControlTexts,
+    pub(super) cutter: Cutter,
+    /// One tool that stands for all, where they show in the header only.
+    pub(super) stub: Option<ReadyTools>,
     inject_engine: bool,
 }
 
@@ -135,28 +141,42 @@ impl Model {
             counterexample: None,
             turn_end: TurnEnd::default(),
             control: ControlTexts::new(tokenizer.all_added()),
+            cutter: Cutter::new(tokenizer.firm().to_vec()),
+            stub: None,
             inject_engine: files.inject_engine,
             renderer,
             tokenizer: Arc::new(tokenizer),
         };
+        model.stub = model.ready(&[stretch::stub()]);
         probe::run(&mut model).map_err(unusable("the chat template cannot be served"))?;
         model.markers.ends = model.ends(&settings.ends);
         Ok(model)
     }
 
-    /// Ids of a whole conversation, generation prompt included.
-    pub fn first(
-        &self,
-        messages: &[Message],
-        tools: &[Tool],
-        kwargs: &Map<String, Value>,
-    ) -> Result<Vec<TokenId>, Fault> {
-        let messages: Vec<&Message> = messages.iter().collect();
-        let conversation = Conversation { messages: &messages, tools, kwargs, prompts: true };
-        let (text, guard) = self.render(&conversation)?;
-        let mut ids = Vec::new();
-        self.encode(&text, &guard, &mut ids)?;
-        Ok(ids)
+    /// A copy that shares nothing with this one that rendering or encoding writes to (not even counts
+    /// of references): one for each thread that does much of both. Costs as much as loading the
+    /// tokenizer, up to a second.
+    pub fn separate(&self) -> Result<Model, ModelError> {
+        let broken = |reason| ModelError::Unusable(format!("a model cannot be copied: {reason}"));
+        let tokenizer = self.tokenizer.separate().map_err(broken)?;
+        let mut copy = Model {
+            name: self.name.clone(),
+            markers: self.markers.clone(),
+            tokenizer_digest: self.tokenizer_digest.clone(),
+            template_digest: self.template_digest.clone(),
+            tokenizer: tokenizer.unwrap_or_else(|| self.tokenizer.clone()),
+            notes: self.notes.clone(),
+            renderer: self.renderer.separate().map_err(broken)?,
+            constants: self.constants.clone(),
+            counterexample: self.counterexample.clone(),
+            turn_end: self.turn_end.clone(),
+            control: self.control.clone(),
+            cutter: self.cutter.clone(),
+            stub: None,
+            ..*self
+        };
+        copy.stub = copy.ready(&[stretch::stub()]);
+        Ok(copy)
     }
 
     /// Ids that end a generation: what closes a turn, and what the files say.
@@ -181,18 +201,30 @@ impl Model {
         }
     }
 
+    /// Tools in the form in which they are rendered; `None` where they cannot be made ready.
+    pub(super) fn ready(&self, tools: &[Tool]) -> Option<ReadyTools> {
+        ReadyTools::new(tools, self.guarded(), matches!(self.renderer, Renderer::Harmony))
+    }
+
+    /// The texts that are guarded in what comes from outside.
+    fn guarded(&self) -> Option<&ControlTexts> {
+        (!self.inject_engine).then_some(&self.control)
+    }
+
     /// Renders with a guard that collides with nothing.
     pub(super) fn render(
         &self,
         conversation: &Conversation<'_>,
     ) -> Result<(String, Guard<'_>), Fault> {
-        let texts = (!self.inject_engine).then_some(&self.control);
+        let mut conversation = *conversation;
         for attempt in 0..GUARDS {
-            let guard = Guard::new(texts, attempt);
-            let text = self.renderer.render(&self.constants, conversation, &guard);
+            let guard = Guard::new(self.guarded(), attempt);
+            let text = self.renderer.render(&self.constants, &conversation, &guard);
             if !guard.collided() {
                 return Ok((text?, guard));
             }
+            // What is ready has the marks of the first guard.
+            conversation.ready = None;
         }
         Err(Fault::new(
             FaultKind::BadRequest,
@@ -205,12 +237,12 @@ impl Model {
     pub(super) fn encode(
         &self,
         text: &str,
-        guard: &Guard<'_>,
+        marks: Marks,
         out: &mut Vec<TokenId>,
     ) -> Result<(), Fault> {
         let tokenizer = self.tokenizer.as_ref();
-        let encoded = match guard.placed() {
-            true => self.control.encode_guarded(tokenizer, text, guard, out),
+        let encoded = match marks.placed() {
+            true => self.control.encode_guarded(tokenizer, text, &marks, out),
             false => tokenizer.encode(text, super::ControlText::Match, out),
         };
         encoded.map_err(|reason| {

@@ -46,7 +46,8 @@ fn render(
 ) -> Result<String, String> {
     let messages: Vec<&Message> = messages.iter().collect();
     let kwargs = pinned();
-    let conversation = Conversation { messages: &messages, tools, kwargs: &kwargs, prompts };
+    let conversation =
+        Conversation { messages: &messages, tools, kwargs: &kwargs, prompts, ready: None };
     let rendered = model.renderer.render(&model.constants, &conversation, &Guard::new(None, 0));
     rendered.map_err(|fault| fault.message)
 }

@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use minijinja::value::{Kwargs, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Output, State, Value};
 
+use super::ready::Known;
 use super::strftime;
 use super::value::Integer;
 
@@ -147,7 +148,8 @@ fn number(value: &Value, odd: [&str; 3], out: &mut String) {
 }
 
 /// The arguments of `json.dumps` that templates use.
-struct Dumps {
+#[derive(PartialEq, Debug)]
+pub(super) struct Dumps {
     ensure_ascii: bool,
     sort_keys: bool,
     /// What one level is indented by; `None` is one line.
@@ -180,9 +182,16 @@ fn tojson(value: Value, positional: Rest<Value>, named: Kwargs) -> Result<Value,
     };
     let sort_keys = truth(argument(3, "sort_keys")?);
     named.assert_all_used()?;
-    let mut out = String::new();
-    Dumps { ensure_ascii, sort_keys, indent, between, after_key }.write(&value, 0, &mut out)?;
-    Ok(Value::from(out))
+    let dumps = Dumps { ensure_ascii, sort_keys, indent, between, after_key };
+    let write = |dumps: &Dumps| {
+        let mut out = String::new();
+        dumps.write(&value, 0, &mut out)?;
+        Ok(Value::from(out))
+    };
+    match value.downcast_object_ref::<Known>() {
+        Some(known) => known.dumped(dumps, write),
+        None => write(&dumps),
+    }
 }
 
 impl Dumps {

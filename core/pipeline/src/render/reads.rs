@@ -1,7 +1,7 @@
 //! Whether an agent's copy of an answer is the answer as the engine would read it.
 
 use super::Model;
-use super::control::Guard;
+use super::control::Marks;
 use super::conversation::Conversation;
 use super::probe::pinned;
 use crate::fault::Fault;
@@ -29,32 +29,28 @@ impl Model {
         let follows = what_follows(sent);
         let reads = |new: &[Message]| {
             let Ok(Some(answer)) = self.answer(sent, new) else { return false };
-            if !answer.guard.placed() {
+            if !answer.marks.placed() {
                 return answer.text.as_bytes() == spelled;
             }
             // Text that spells markers reads as the same letters, but is not the same.
             let mut ids = Vec::new();
-            self.encode(&answer.text, &answer.guard, &mut ids).is_ok() && ids == sampled
+            self.encode(&answer.text, answer.marks, &mut ids).is_ok() && ids == sampled
         };
         reads(&follows) || reads(&[])
     }
 
     /// What the template writes for this message in the place of an answer, the close token and
     /// what follows (`new`) aside; guards are still in it.
-    pub(super) fn answer(
-        &self,
-        sent: &Message,
-        new: &[Message],
-    ) -> Result<Option<Written<'_>>, Fault> {
+    pub(super) fn answer(&self, sent: &Message, new: &[Message]) -> Result<Option<Written>, Fault> {
         let user = Message::text(Role::User, "go on");
         let mut messages = vec![&user];
         let (tools, kwargs) = (&[][..], &pinned());
-        let asked = Conversation { messages: &messages, tools, kwargs, prompts: true };
+        let asked = Conversation { messages: &messages, tools, kwargs, prompts: true, ready: None };
         let (prompt, _) = self.render(&asked)?;
         messages.push(sent);
         messages.extend(new);
         let prompts = !new.is_empty();
-        let whole = Conversation { messages: &messages, tools, kwargs, prompts };
+        let whole = Conversation { messages: &messages, tools, kwargs, prompts, ready: None };
         let (text, guard) = self.render(&whole)?;
         let Some(answer) = text.strip_prefix(prompt.as_str()) else { return Ok(None) };
         let behind = match new {
@@ -73,15 +69,15 @@ impl Model {
         };
         let closers = self.turn_end.closers.iter().filter(|_| !self.turn_end.begins_next());
         let (text, close) = closers.into_iter().find_map(without).unwrap_or((answer, None));
-        Ok(Some(Written { text: text.to_owned(), guard, close }))
+        Ok(Some(Written { text: text.to_owned(), marks: guard.marks(), close }))
     }
 }
 
 /// An answer as the template writes it.
-pub(super) struct Written<'a> {
+pub(super) struct Written {
     /// Its text, guards still in it.
     pub text: String,
-    pub guard: Guard<'a>,
+    pub marks: Marks,
     /// The token that the template closes it with, where it does.
     pub close: Option<TokenId>,
 }

@@ -16,6 +16,16 @@ pub(super) enum Renderer {
 }
 
 impl Renderer {
+    /// One that writes the same and shares nothing with this one. The error is the reason alone.
+    pub fn separate(&self) -> Result<Self, String> {
+        Ok(match self {
+            Renderer::Template(template) => {
+                Renderer::Template(Box::new(Template::compile(template.source())?))
+            }
+            Renderer::Harmony => Renderer::Harmony,
+        })
+    }
+
     /// The text of a conversation. All text from outside passes the guard.
     pub fn render(
         &self,

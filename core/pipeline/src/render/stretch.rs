@@ -7,13 +7,16 @@
 use serde_json::{Map, Value, json};
 
 use super::Model;
-use super::control::Guard;
+use super::control::Marks;
 use super::conversation::Conversation;
+use super::draft::Draft;
+use super::heads::Heads;
+use super::ready::{Offer, SENTINEL};
 use super::renderer::Renderer;
 use crate::fault::{Fault, FaultKind};
 use crate::id::TokenId;
 use crate::planted::{self, Bug};
-use crate::turn::{Message, Role, Tool, ToolCall};
+use crate::turn::{Message, Role, Tool, ToolCall, Tools};
 
 /// How the sampled ids before a stretch end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,34 +62,48 @@ impl Model {
         tools: &[Tool],
         kwargs: &Map<String, Value>,
     ) -> Result<Stretch, Fault> {
-        let after = self.after_turn(prior, new, tools, kwargs)?;
-        let mut ids = Vec::new();
-        let mut marker_conflicts = 0;
-        let closed = self.turn_end.closes(tail.last);
-        if !closed {
-            if tail.reasoning_open {
-                ids.extend_from_slice(&self.turn_end.end_of_reasoning);
-            }
-            marker_conflicts +=
-                u32::from(tail.last.is_some_and(|id| self.markers.ends.contains(&id)));
-            if !self.turn_end.begins_next() && !planted::on(Bug::CloseForgotten) {
-                ids.push(self.markers.close);
-            }
-        }
-        let mut text = after.text();
+        self.draft(tail, self.after_turn(prior, new, tools, kwargs)?).encode(self)
+    }
+
+    /// As [`Model::stretch_after`], not encoded yet, with tools that `heads` keeps ready.
+    pub fn draft_after(
+        &self,
+        heads: &mut Heads,
+        tail: PriorTail,
+        prior: &[ToolCall],
+        new: &[Message],
+        tools: &Tools,
+        kwargs: &Map<String, Value>,
+    ) -> Result<Draft, Fault> {
+        let ready = match tools[..] {
+            [_, ..] if !self.turn_end.tools_in_header => heads.ready(tools, || self.ready(tools)),
+            _ => None,
+        };
+        let offer = Offer { tools, ready: ready.as_deref() };
+        Ok(self.draft(tail, self.after_turn_offered(prior, new, offer, kwargs)?))
+    }
+
+    fn draft(&self, tail: PriorTail, after: AfterTurn) -> Draft {
+        let AfterTurn { rendered, mut start, marks } = after;
         if planted::on(Bug::DroppedSeparator) {
-            text = text.trim_start();
+            let text = rendered.get(start..).unwrap_or("");
+            start += text.len() - text.trim_start().len();
         }
-        let start = ids.len();
-        self.encode(text, &after.guard, &mut ids)?;
-        if closed && self.turn_end.begins_next() {
+        let mut draft = Draft::of(rendered, start, marks);
+        if self.turn_end.closes(tail.last) {
             // The sampled token is the one that begins the next turn, or stands beside it.
-            match ids.get(start) == tail.last.as_ref() {
-                true => drop(ids.remove(start)),
-                false => marker_conflicts += 1,
-            }
+            draft.joins = tail.last.filter(|_| self.turn_end.begins_next());
+            return draft;
         }
-        Ok(Stretch { ids, marker_conflicts })
+        if tail.reasoning_open {
+            draft.before.extend_from_slice(&self.turn_end.end_of_reasoning);
+        }
+        draft.marker_conflicts +=
+            u32::from(tail.last.is_some_and(|id| self.markers.ends.contains(&id)));
+        if !self.turn_end.begins_next() && !planted::on(Bug::CloseForgotten) {
+            draft.before.push(self.markers.close);
+        }
+        draft
     }
 
     /// Renders what follows the close token of the turn before `new`.
@@ -96,26 +113,39 @@ impl Model {
         new: &[Message],
         tools: &[Tool],
         kwargs: &Map<String, Value>,
-    ) -> Result<AfterTurn<'_>, Fault> {
+    ) -> Result<AfterTurn, Fault> {
+        self.after_turn_offered(prior, new, Offer::of(tools), kwargs)
+    }
+
+    fn after_turn_offered(
+        &self,
+        prior: &[ToolCall],
+        new: &[Message],
+        offer: Offer<'_>,
+        kwargs: &Map<String, Value>,
+    ) -> Result<AfterTurn, Fault> {
         if matches!(self.renderer, Renderer::Harmony) {
-            return self.after_turn_in_code(prior, new, tools, kwargs);
+            return self.after_turn_in_code(prior, new, offer.tools, kwargs);
         }
         // Where the template prints tools in the header only, any tool stands for all of them.
-        let stub = [json!({"type": "function", "function": {"name": "f", "parameters": {}}})];
-        let tools = match tools {
-            [_, ..] if self.turn_end.tools_in_header => &stub,
-            tools => tools,
+        let stub;
+        let offer = match offer.tools {
+            [_, ..] if self.turn_end.tools_in_header => {
+                stub = [self::stub()];
+                Offer { tools: &stub, ready: self.stub.as_ref() }
+            }
+            _ => offer,
         };
         // Where ids are made of names, a result whose call is unknown keeps its id.
         let unknown = if self.constants.forms.function_ids { "" } else { "f" };
         let calls = calls_answered_by(prior, new, unknown);
-        let written = self.cut_out(&calls, new, tools, kwargs);
+        let written = self.cut_out(&calls, new, offer, kwargs);
         match (&written, calls.get(..1)) {
             // Some templates refuse two calls in one turn; the results are written alike.
             (Err(fault), Some(first))
                 if calls.len() > 1 && fault.kind == FaultKind::TemplateRefused =>
             {
-                self.cut_out(first, new, tools, kwargs).or(written)
+                self.cut_out(first, new, offer, kwargs).or(written)
             }
             _ => written,
         }
@@ -125,13 +155,16 @@ impl Model {
         &self,
         calls: &[ToolCall],
         new: &[Message],
-        tools: &[Tool],
+        offer: Offer<'_>,
         kwargs: &Map<String, Value>,
-    ) -> Result<AfterTurn<'_>, Fault> {
+    ) -> Result<AfterTurn, Fault> {
+        let Offer { tools, ready } = offer;
+        let unheard = ready.is_some_and(|ready| !ready.mentions_sentinel());
+        let looked_at = if unheard { &[] } else { tools };
         let user = Message::text(Role::User, "go on");
         for attempt in 0..SENTINELS {
-            let sentinel = format!("end-of-turn-{attempt:03}");
-            if holds(new, tools, kwargs, &sentinel) {
+            let sentinel = format!("{SENTINEL}{attempt:03}");
+            if holds(new, looked_at, kwargs, &sentinel) {
                 continue;
             }
             // Where there are calls some templates leave out the text, others the calls.
@@ -141,7 +174,8 @@ impl Model {
                 last.arguments = json!({"end": sentinel}).to_string();
             }
             let messages: Vec<&Message> = [&user, &prior].into_iter().chain(new).collect();
-            let conversation = Conversation { messages: &messages, tools, kwargs, prompts: true };
+            let conversation =
+                Conversation { messages: &messages, tools, kwargs, prompts: true, ready };
             let (text, guard) = self.render(&conversation)?;
             let start = self.turn_end.after(&text, &sentinel).ok_or_else(|| {
                 Fault::new(
@@ -149,7 +183,7 @@ impl Model {
                     "the chat template leaves out the turn before the new messages",
                 )
             })?;
-            return Ok(AfterTurn { rendered: text, start, guard });
+            return Ok(AfterTurn { rendered: text, start, marks: guard.marks() });
         }
         Err(Fault::new(
             FaultKind::BadRequest,
@@ -165,19 +199,20 @@ impl Model {
         new: &[Message],
         tools: &[Tool],
         kwargs: &Map<String, Value>,
-    ) -> Result<AfterTurn<'_>, Fault> {
+    ) -> Result<AfterTurn, Fault> {
         // Tools are in the header; a single one tells whose result it is where no call does.
         let tools = if tools.len() == 1 { tools } else { &[] };
         let user = Message::text(Role::User, "go on");
         let mut turn = Message::text(Role::Assistant, "");
         turn.tool_calls = prior.to_vec();
         let messages: Vec<&Message> = [&user, &turn].into_iter().chain(new).collect();
-        let mut conversation = Conversation { messages: &messages, tools, kwargs, prompts: true };
+        let mut conversation =
+            Conversation { messages: &messages, tools, kwargs, prompts: true, ready: None };
         let (rendered, guard) = self.render(&conversation)?;
         conversation.messages = &messages[..2];
         conversation.prompts = false;
         let before = self.renderer.render(&self.constants, &conversation, &guard)?;
-        Ok(AfterTurn { rendered, start: before.len(), guard })
+        Ok(AfterTurn { rendered, start: before.len(), marks: guard.marks() })
     }
 }
 
@@ -193,17 +228,22 @@ fn holds(new: &[Message], tools: &[Tool], kwargs: &Map<String, Value>, text: &st
         || tools.iter().chain(kwargs.values()).any(|value| value.to_string().contains(text))
 }
 
+/// The tool that stands for all.
+pub(super) fn stub() -> Tool {
+    json!({"type": "function", "function": {"name": "f", "parameters": {}}})
+}
+
 /// How many sentinels are tried.
 const SENTINELS: u32 = 100;
 
 /// The part of a render behind a turn's close token.
-pub(super) struct AfterTurn<'a> {
+pub(super) struct AfterTurn {
     rendered: String,
     start: usize,
-    guard: Guard<'a>,
+    marks: Marks,
 }
 
-impl AfterTurn<'_> {
+impl AfterTurn {
     /// The text, guards still in it.
     pub fn text(&self) -> &str {
         self.rendered.get(self.start..).unwrap_or("")
@@ -211,7 +251,7 @@ impl AfterTurn<'_> {
 
     /// The text, guards removed.
     pub fn plain_text(&self) -> String {
-        self.guard.remove(self.text()).into_owned()
+        self.marks.remove(self.text()).into_owned()
     }
 }
 

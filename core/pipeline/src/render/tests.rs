@@ -3,6 +3,7 @@
 mod families;
 mod forms;
 mod harmony;
+mod heads;
 mod hostile;
 
 use proptest::prelude::*;
@@ -80,7 +81,8 @@ fn h01_h03_h10_stored_renders_of_transformers_are_met() {
         assert_eq!(text(&model, &ids), case["sample"].as_str().unwrap(), "{}", case["name"]);
         let messages: Vec<&Message> = messages.iter().collect();
         let guard = Guard::new(None, 0);
-        let conversation = Conversation { messages: &messages, tools, kwargs, prompts: true };
+        let conversation =
+            Conversation { messages: &messages, tools, kwargs, prompts: true, ready: None };
         let variables = conversation::variables(&chatml_constants, &conversation, &guard);
         let got = chatml.render(&variables).unwrap();
         assert_eq!(got, case["chatml"].as_str().unwrap(), "{}", case["name"]);

@@ -1,5 +1,7 @@
 //! Tokenizers behind one trait.
 
+use std::sync::Arc;
+
 use crate::id::TokenId;
 
 /// What to do with text that spells an added token (`<|im_end|>` in a file).
@@ -27,4 +29,9 @@ pub trait Tokenizer: Send + Sync {
     fn added(&self, text: &str) -> Option<TokenId>;
     /// Largest id plus one that the tokenizer knows.
     fn size(&self) -> u32;
+    /// One that does the same and shares nothing with this one that encoding writes to; `None` where
+    /// this one can be shared. Costs as much as loading it.
+    fn separate(&self) -> Result<Option<Arc<dyn Tokenizer>>, String> {
+        Ok(None)
+    }
 }

@@ -188,6 +188,11 @@ fn load(family: Family) -> Model {
     Model::load(files_of(sample.template, sample.added)).unwrap()
 }
 
+/// One model of each family.
+pub(super) fn every_family() -> Vec<Model> {
+    SAMPLES.iter().map(|sample| load(sample.family)).collect()
+}
+
 fn added(model: &Model, text: &str) -> TokenId {
     model.tokenizer.added(text).unwrap()
 }
