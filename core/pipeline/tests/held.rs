@@ -1,6 +1,6 @@
 //! What a session of 60,000 tokens holds in memory, counted by the allocator.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of a test")]
+#![expect(clippy::unwrap_used, reason = "helpers of a test")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicIsize, Ordering};
