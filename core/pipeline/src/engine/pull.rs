@@ -88,6 +88,7 @@ impl<'a> Pull<'a> {
     }
 
     /// Reads an integer.
+    #[inline]
     pub fn integer(&mut self) -> Option<u32> {
         self.blank();
         let (start, number) = (self.at, self.digits(0));
@@ -110,6 +111,7 @@ impl<'a> Pull<'a> {
     }
 
     /// Reads a number: the nearest `f64`, and of that the nearest `f32`.
+    #[inline]
     pub fn float(&mut self) -> Option<f32> {
         let start = self.blank();
         let negative = self.text.get(start) == Some(&b'-');
@@ -185,6 +187,24 @@ impl<'a> Pull<'a> {
             b'f' => self.literal(b"false"),
             _ => self.skip_number(),
         }
+    }
+
+    /// Passes over these very bytes, if they come next.
+    #[inline]
+    pub fn eat_all(&mut self, text: &[u8]) -> bool {
+        let next = self.text[self.at..].starts_with(text);
+        self.at += if next { text.len() } else { 0 };
+        next
+    }
+
+    /// Tries to read something; where that is not understood, it is as if it had not been tried.
+    pub fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        let start = self.at;
+        let value = read(self);
+        if value.is_none() {
+            self.at = start;
+        }
+        value
     }
 
     /// Passes over `[{…}]` where what the braces hold is what was read between two places: engines
@@ -294,19 +314,18 @@ impl<'a> Pull<'a> {
     fn plain_text(&mut self) -> Option<&'a [u8]> {
         self.expect(b'"')?;
         let rest = &self.text[self.at..];
-        let length =
-            rest.iter().position(|&byte| matches!(byte, b'"' | b'\\' | 0..0x20 | 0x80..))?;
+        let length = plain(rest);
         self.at += length + 1;
-        (rest[length] == b'"').then(|| &rest[..length])
+        let key = &rest[..length];
+        (rest.get(length) == Some(&b'"') && key.is_ascii()).then_some(key)
     }
 
     fn literal(&mut self, text: &[u8]) -> Option<()> {
-        let next = self.text[self.at..].starts_with(text);
-        self.at += if next { text.len() } else { 0 };
-        next.then_some(())
+        self.eat_all(text).then_some(())
     }
 
     /// Passes over white space; where it then is.
+    #[inline]
     fn blank(&mut self) -> usize {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.text.get(self.at) {
             self.at += 1;
@@ -314,17 +333,20 @@ impl<'a> Pull<'a> {
         self.at
     }
 
+    #[inline]
     fn peek(&mut self) -> Option<u8> {
         self.blank();
         self.text.get(self.at).copied()
     }
 
+    #[inline]
     fn eat(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         self.at += usize::from(found);
         found
     }
 
+    #[inline]
     fn expect(&mut self, byte: u8) -> Option<()> {
         self.eat(byte).then_some(())
     }
@@ -335,15 +357,18 @@ fn plain(text: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
     let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & HIGH;
-    let words = text.as_chunks::<8>().0;
-    let stops = |eight: &[u8; 8]| {
+    let (words, rest) = text.as_chunks::<8>();
+    for (at, eight) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*eight);
         let (quotes, escapes) = (word ^ (ONES * 0x22), word ^ (ONES * 0x5C));
-        below(word, 0x20) | below(quotes, 1) | below(escapes, 1)
-    };
-    let from = 8 * words.iter().take_while(|eight| stops(eight) == 0).count();
+        let stops = below(word, 0x20) | below(quotes, 1) | below(escapes, 1);
+        if stops != 0 {
+            // What is marked wrongly lies behind what is marked rightly.
+            return 8 * at + stops.trailing_zeros() as usize / 8;
+        }
+    }
     let stop = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-    from + text[from..].iter().position(stop).unwrap_or(text.len() - from)
+    8 * words.len() + rest.iter().position(stop).unwrap_or(rest.len())
 }
 
 /// The number that eight digits are, the first in the lowest byte.

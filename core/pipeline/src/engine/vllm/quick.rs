@@ -4,6 +4,7 @@ use super::{Choice, Details, Reply, Usage, listed};
 use crate::engine::check::{Matched, Span};
 use crate::engine::numbers::{Column, spelled_id};
 use crate::engine::pull::{Pull, Slot};
+use crate::id::TokenId;
 
 /// Reads a reply whose choices have log-probabilities of this kind; `None`: see [`Pull`].
 pub fn read(
@@ -89,8 +90,29 @@ pub fn contents(pull: &mut Pull<'_>) -> Option<Option<Column>> {
     Some(content.0.flatten())
 }
 
+/// One entry of `content`, as vLLM writes it to the letter, which is worth a guess.
+fn usual(pull: &mut Pull<'_>) -> Option<(TokenId, f32)> {
+    let begin = pull.begin();
+    let eat = |pull: &mut Pull<'_>, text: &[u8]| pull.eat_all(text).then_some(());
+    eat(pull, br#"{"token_id":"#)?;
+    let id = pull.integer()?;
+    eat(pull, br#","logprob":"#)?;
+    let logprob = pull.float()?;
+    eat(pull, br#","rank":"#)?;
+    pull.integer()?;
+    let end = pull.place();
+    eat(pull, br#","top_logprobs":"#)?;
+    let repeated = pull.eat_repeated(begin, end);
+    (repeated && pull.eat_all(b"}")).then_some((id, logprob))
+}
+
 /// One entry of `content`: `{"token_id":1,"logprob":-0.5,"rank":1,"top_logprobs":[…]}`.
 fn named(pull: &mut Pull<'_>, column: &mut Column) -> Option<()> {
+    if let Some((id, logprob)) = pull.attempt(usual) {
+        column.ids.push(Some(id));
+        column.logprobs.push(Some(logprob));
+        return Some(());
+    }
     let (mut id, mut token, mut logprob) = (Slot::default(), Slot::default(), Slot::default());
     let begin = pull.begin();
     let mut end = begin;
