@@ -20,7 +20,7 @@ use rollgate_pipeline::protocol::Dialect;
 use rollgate_pipeline::render::HeadUse;
 
 use crate::connection::{After, Connection};
-use crate::pool::Reply;
+use crate::pool::{Reply, Trail};
 use crate::sessions::{ExchangeSeat, Stay};
 use crate::shard::Shard;
 use crate::stream::{has_ended, read, within};
@@ -38,6 +38,8 @@ struct Course<'a> {
     stay: Stay,
     /// The engine's reply, while it is read.
     reply: Option<Reply>,
+    /// What the call has been through.
+    trail: Trail,
     body: Body,
     presence: Presence,
     /// Something of an answer has left.
@@ -93,6 +95,7 @@ pub(crate) async fn run(
         _seat: seat,
         stay,
         reply: None,
+        trail: Trail::default(),
         body: Body::Untouched { wait },
         presence: Presence::default(),
         answered: false,
