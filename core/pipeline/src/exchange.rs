@@ -225,7 +225,7 @@ impl Exchange {
         let body = cx
             .session
             .admit(cx.gatehouse)
-            .and_then(|()| BodyReader::new(head.framing, cx.gatehouse.limits.body_bytes));
+            .and_then(|()| BodyReader::of(head, cx.gatehouse.limits.body_bytes));
         let want = match body {
             Ok(body) => {
                 exchange.stage = Stage::Body(body);

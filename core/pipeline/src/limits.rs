@@ -53,6 +53,12 @@ impl Default for Limits {
     }
 }
 
+/// How many times its size a compressed body may expand to.
+pub const EXPANSION: u64 = 256;
+/// What any compressed body may expand to, however small it is, in bytes.
+pub const EXPANSION_FREE_BYTES: u64 = 1 << 20;
+/// Largest window of a `zstd` body, as the power of two of its bytes: what HTTP demands of readers.
+pub const ZSTD_WINDOW_LOG: u32 = 23;
 /// Largest request or reply head, in bytes.
 pub const HEAD_BYTES: usize = 64 << 10;
 /// Most header fields of a head.

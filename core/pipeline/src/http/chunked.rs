@@ -20,6 +20,8 @@ pub(super) enum ChunkError {
 pub(super) struct Chunked {
     place: Place,
     limit_bytes: u64,
+    /// Data announced so far.
+    data_bytes: u64,
     extra_bytes: usize,
 }
 
@@ -34,7 +36,7 @@ enum Place {
 
 impl Chunked {
     pub(super) fn new(limit_bytes: u64) -> Self {
-        Self { place: Place::Size, limit_bytes, extra_bytes: 0 }
+        Self { place: Place::Size, limit_bytes, data_bytes: 0, extra_bytes: 0 }
     }
 
     /// Moves what belongs to the body from `buf` to `body`; `true` when the body is complete.
@@ -55,20 +57,21 @@ impl Chunked {
                 }
                 Place::Size | Place::DataEnd | Place::Trailers => {
                     let Some(line) = take_line(buf)? else { return Ok(false) };
-                    self.place = self.after_line(&line, body.len() as u64)?;
+                    self.place = self.after_line(&line)?;
                 }
             }
         }
     }
 
-    fn after_line(&mut self, line: &[u8], have_bytes: u64) -> Result<Place, ChunkError> {
+    fn after_line(&mut self, line: &[u8]) -> Result<Place, ChunkError> {
         match self.place {
             Place::Size => {
                 let (size, extension_bytes) = chunk_size(line)?;
                 self.spend(extension_bytes)?;
-                if size > self.limit_bytes.saturating_sub(have_bytes) {
+                if size > self.limit_bytes.saturating_sub(self.data_bytes) {
                     return Err(ChunkError::TooLarge);
                 }
+                self.data_bytes += size;
                 Ok(if size == 0 { Place::Trailers } else { Place::Data { left: size } })
             }
             Place::Trailers if !line.is_empty() => {

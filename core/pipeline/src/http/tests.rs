@@ -1,5 +1,8 @@
 //! Bytes in, text out; each case at every cut of its bytes.
 
+mod codings;
+mod plainer;
+
 use bytes::BytesMut;
 use proptest::prelude::*;
 
