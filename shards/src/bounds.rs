@@ -26,8 +26,14 @@ pub(crate) const TICK: Duration = Duration::from_millis(250);
 pub(crate) const SYNC: Duration = Duration::from_secs(1);
 /// How often a shard looks for idle sessions.
 pub(crate) const SWEEP: Duration = Duration::from_millis(1_000);
-/// Journal files kept open per shard.
-pub(crate) const OPEN_JOURNALS: usize = 256;
+/// The pace at which a shard shows that it is in its loop.
+pub(crate) const BEAT: Duration = Duration::from_millis(100);
+/// A beat that is late by this much is a stall.
+pub(crate) const STALL: Duration = Duration::from_millis(100);
+/// Journal files kept open per shard, at least: more where the process may open many files.
+pub(crate) const OPEN_JOURNALS_LEAST: usize = 64;
+/// Journal files kept open per shard, at most.
+pub(crate) const OPEN_JOURNALS_MOST: usize = 16_384;
 /// Sessions that one shard loads at once.
 pub(crate) const LOADS: usize = 4;
 /// Bytes of a journal read at once.

@@ -21,7 +21,7 @@ use crate::command::{Answer, Command};
 use crate::engine::Engine;
 use crate::plane::{Door, Plane};
 use crate::{CommandError, Created, Driver, GateConfig, ShardStats, StartError};
-use crate::{driver, listener, shard, sync};
+use crate::{cores, driver, listener, shard, sync};
 
 /// The running data plane. Clones speak to the same one; it stops when the last is dropped.
 #[derive(Clone)]
@@ -72,6 +72,8 @@ impl Gate {
             journals,
             engines,
             idle_evict_ms: config.idle_evict_ms,
+            pin: config.pin,
+            open_journals: cores::open_journals(usize::from(shards)),
             doors: (0..shards).map(|_| Door::default()).collect(),
             draining: AtomicBool::new(false),
             running: AtomicUsize::new(usize::from(shards)),
@@ -164,7 +166,8 @@ impl Gate {
 
     /// Counters, by shard.
     pub fn stats(&self) -> Vec<ShardStats> {
-        self.inner.plane.doors.iter().map(|door| door.counters.read()).collect()
+        let now_ms = self.inner.plane.now().mono_ms;
+        self.inner.plane.doors.iter().map(|door| door.counters.read(now_ms)).collect()
     }
 
     /// Stops accepting, finishes what is in flight within the limit, syncs, ends the threads.
@@ -253,6 +256,11 @@ fn start_shards(
 fn run_shard(ended: Ended, listener: TcpListener, ready: mpsc::Sender<std::io::Result<()>>) {
     let (plane, shard) = (ended.plane.clone(), ended.shard);
     let driver = plane.driver;
+    if plane.pin
+        && let Err(reason) = cores::pin(usize::from(shard.0))
+    {
+        tracing::warn!(%reason, shard = shard.0, "a shard cannot be bound to a core");
+    }
     let ready = Cell::new(Some(ready));
     // The one who starts us waits for this, unless another shard has failed already.
     let tell = |outcome| ready.take().map(|ready| ready.send(outcome));

@@ -7,6 +7,7 @@
 mod bounds;
 mod command;
 mod connection;
+mod cores;
 mod driver;
 mod engine;
 mod exchange;
@@ -19,6 +20,7 @@ mod pool;
 mod rt;
 mod sessions;
 mod shard;
+mod stall;
 mod stats;
 mod stream;
 mod sync;
@@ -35,6 +37,7 @@ use rollgate_pipeline::id::{SessionId, SessionKey, ShardCount};
 use rollgate_pipeline::scene::Scene;
 
 pub use gate::Gate;
+pub use stats::{BUCKETS_US, Times};
 
 /// Which driver a shard's runtime uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,6 +85,8 @@ pub struct GateConfig {
     pub shards: ShardCount,
     /// Which driver.
     pub driver: DriverChoice,
+    /// Whether each shard is bound to a core of its own.
+    pub pin: bool,
     /// When a record counts as durable.
     pub durability: Durability,
     /// Journals lie in `state_dir/sessions`.
@@ -139,6 +144,47 @@ pub struct Created {
     pub key: SessionKey,
 }
 
+/// What an exchange spends its time on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExchangeStage {
+    /// Waiting for the rest of the request.
+    Body,
+    /// The gateway's own work.
+    Own,
+    /// Waiting for an engine: for a turn there, and for its reply.
+    Engine,
+    /// Waiting for another exchange, or for an engine that is paused.
+    Wait,
+    /// Waiting for the record to be durable.
+    Record,
+    /// Waiting for the agent to take its answer.
+    Write,
+}
+
+impl ExchangeStage {
+    /// All of them.
+    pub const ALL: [ExchangeStage; 6] = [
+        ExchangeStage::Body,
+        ExchangeStage::Own,
+        ExchangeStage::Engine,
+        ExchangeStage::Wait,
+        ExchangeStage::Record,
+        ExchangeStage::Write,
+    ];
+
+    /// The name used in metrics and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            ExchangeStage::Body => "body",
+            ExchangeStage::Own => "own",
+            ExchangeStage::Engine => "engine",
+            ExchangeStage::Wait => "wait",
+            ExchangeStage::Record => "record",
+            ExchangeStage::Write => "write",
+        }
+    }
+}
+
 /// Plain counters of one shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardStats {
@@ -188,6 +234,14 @@ pub struct ShardStats {
     pub counted: u64,
     /// Exchanges that were cancelled, since their session was closed.
     pub cancelled: u64,
+    /// How often something kept the shard from its loop for long.
+    pub stalls: u64,
+    /// The longest of those times, in milliseconds.
+    pub longest_stall_ms: u64,
+    /// How long ago the shard was last in its loop, in milliseconds.
+    pub beat_age_ms: u64,
+    /// Times of exchanges, by stage in the order of [`ExchangeStage::ALL`].
+    pub stages: [Times; ExchangeStage::ALL.len()],
     /// Turns recorded, by scene in the order of [`Scene::ALL`].
     pub turns: [u64; Scene::ALL.len()],
 }

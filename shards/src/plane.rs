@@ -25,6 +25,9 @@ pub(crate) struct Plane {
     pub(crate) journals: PathBuf,
     pub(crate) engines: Vec<Engine>,
     pub(crate) idle_evict_ms: u64,
+    pub(crate) pin: bool,
+    /// Journal files that each shard keeps open.
+    pub(crate) open_journals: usize,
     pub(crate) doors: Vec<Door>,
     /// Set once, when the drain begins.
     pub(crate) draining: AtomicBool,

@@ -166,6 +166,7 @@ pub fn start(
             config::ShardDriver::Uring => DriverChoice::Uring,
             config::ShardDriver::Epoll => DriverChoice::Epoll,
         },
+        pin: plane.shards.pin,
         durability: match plane.shards.durability {
             config::Durability::Write => Durability::Write,
             config::Durability::Fsync => Durability::Fsync,

@@ -38,6 +38,8 @@ fn journals(directory: &Path, durability: Durability) -> Rc<Journals> {
         journals: directory.to_owned(),
         engines: Vec::new(),
         idle_evict_ms: 0,
+        pin: false,
+        open_journals: 8,
         doors: vec![Door::default()],
         draining: AtomicBool::new(false),
         running: AtomicUsize::new(1),

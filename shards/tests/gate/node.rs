@@ -118,6 +118,7 @@ impl Setting {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             shards: ShardCount(self.shards),
             driver: self.driver,
+            pin: false,
             durability: self.durability,
             state_dir: state_dir.to_owned(),
             engines: engines.iter().map(target).collect(),

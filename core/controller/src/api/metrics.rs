@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use rollgate_pipeline::scene::Scene;
-use rollgate_shards::ShardStats;
+use rollgate_shards::{BUCKETS_US, ExchangeStage, ShardStats, Times};
 
 use super::Shared;
 
@@ -25,7 +25,7 @@ const fn gauge(name: &'static str, help: &'static str, read: fn(&ShardStats) -> 
     Metric { name, kind: "gauge", help, read }
 }
 
-const METRICS: [Metric; 23] = [
+const METRICS: [Metric; 26] = [
     counter("rollgate_exchanges_total", "Exchanges that ended.", |s| s.exchanges),
     counter("rollgate_faults_total", "Exchanges that ended in a fault.", |s| s.faults),
     counter("rollgate_handovers_out_total", "Connections handed to another shard.", |s| {
@@ -75,7 +75,17 @@ const METRICS: [Metric; 23] = [
     counter("rollgate_cancelled_total", "Exchanges cancelled by the close of a session.", |s| {
         s.cancelled
     }),
+    counter("rollgate_stalls_total", "Times that something kept a shard from its loop.", |s| {
+        s.stalls
+    }),
+    gauge("rollgate_longest_stall_ms", "The longest of them since the start.", |s| {
+        s.longest_stall_ms
+    }),
+    gauge("rollgate_beat_age_ms", "Time since a shard was last in its loop.", |s| s.beat_age_ms),
 ];
+
+/// A histogram with a label for the stage.
+const STAGES: &str = "rollgate_exchange_stage_seconds";
 
 /// Has a second label: the scene. What no rule holds for is there as `unknown`.
 const TURNS: &str = "rollgate_turns_total";
@@ -105,7 +115,31 @@ fn text(shards: &[ShardStats]) -> String {
             let _ = writeln!(text, "{name}{{shard=\"{shard}\"}} {}", read(stats));
         }
     }
+    stages(&mut text, shards);
     text
+}
+
+fn stages(text: &mut String, shards: &[ShardStats]) {
+    let help = "Time of exchanges, by what it went to.";
+    let _ = writeln!(text, "# HELP {STAGES} {help}\n# TYPE {STAGES} histogram");
+    for (shard, stats) in shards.iter().enumerate() {
+        for (stage, times) in ExchangeStage::ALL.iter().zip(&stats.stages) {
+            let labels = format!("shard=\"{shard}\",stage=\"{}\"", stage.name());
+            histogram(text, &labels, times);
+        }
+    }
+}
+
+fn histogram(text: &mut String, labels: &str, times: &Times) {
+    let mut below = 0;
+    for (end_us, count) in BUCKETS_US.iter().zip(times.buckets) {
+        below += count;
+        let end = *end_us as f64 / 1e6;
+        let _ = writeln!(text, "{STAGES}_bucket{{{labels},le=\"{end}\"}} {below}");
+    }
+    let (count, sum) = (times.count, times.sum_us as f64 / 1e6);
+    let _ = writeln!(text, "{STAGES}_bucket{{{labels},le=\"+Inf\"}} {count}");
+    let _ = writeln!(text, "{STAGES}_sum{{{labels}}} {sum}\n{STAGES}_count{{{labels}}} {count}");
 }
 
 #[cfg(test)]
@@ -116,6 +150,8 @@ mod tests {
     fn each_counter_is_told_once_per_shard() {
         let mut busy = ShardStats { exchanges: 7, torn_tails: 2, ..ShardStats::default() };
         busy.turns[Scene::ALL.len() - 1] = 3;
+        busy.stages[1] = Times { count: 3, sum_us: 300, ..Times::default() };
+        (busy.stages[1].buckets[0], busy.stages[1].buckets[1]) = (2, 1);
         let text = text(&[ShardStats::default(), busy]);
         for line in [
             "# TYPE rollgate_exchanges_total counter",
@@ -126,9 +162,16 @@ mod tests {
             "# TYPE rollgate_turns_total counter",
             "rollgate_turns_total{shard=\"1\",scene=\"unknown\"} 3",
             "rollgate_turns_total{shard=\"1\",scene=\"main\"} 0",
+            "# TYPE rollgate_exchange_stage_seconds histogram",
+            "rollgate_exchange_stage_seconds_bucket{shard=\"1\",stage=\"own\",le=\"0.000064\"} 2",
+            "rollgate_exchange_stage_seconds_bucket{shard=\"1\",stage=\"own\",le=\"0.000128\"} 3",
+            "rollgate_exchange_stage_seconds_bucket{shard=\"1\",stage=\"own\",le=\"+Inf\"} 3",
+            "rollgate_exchange_stage_seconds_sum{shard=\"1\",stage=\"own\"} 0.0003",
+            "rollgate_exchange_stage_seconds_count{shard=\"0\",stage=\"own\"} 0",
         ] {
             assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line}");
         }
-        assert_eq!(text.lines().count(), METRICS.len() * 4 + 2 + 2 * Scene::ALL.len());
+        let stages = 2 + 2 * ExchangeStage::ALL.len() * (BUCKETS_US.len() + 3);
+        assert_eq!(text.lines().count(), METRICS.len() * 4 + 2 + 2 * Scene::ALL.len() + stages);
     }
 }

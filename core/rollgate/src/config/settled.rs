@@ -72,6 +72,8 @@ pub struct Shards {
     pub count: u16,
     /// `auto`, `uring` or `epoll`.
     pub driver: ShardDriver,
+    /// Whether each shard is bound to a core of its own.
+    pub pin: bool,
     /// `write` or `fsync`.
     pub durability: Durability,
 }
@@ -260,6 +262,7 @@ pub(super) fn settle(path: &str, raw: Raw) -> Result<Settled, ConfigError> {
         shards: Shards {
             count,
             driver: raw.shards.driver.unwrap_or(ShardDriver::Auto),
+            pin: raw.shards.pin.unwrap_or(false),
             durability: raw.shards.durability.unwrap_or(Durability::Write),
         },
         model: Model {

@@ -60,6 +60,7 @@ impl Setting {
             shards: config::Shards {
                 count: args.shards.unwrap_or_else(config::default_shards),
                 driver: config::ShardDriver::Auto,
+                pin: false,
                 durability: config::Durability::Write,
             },
             limits: Limits::default(),
