@@ -45,6 +45,23 @@ pub(crate) const COMMANDS_AT_ONCE: usize = 64;
 /// Pauses before an engine is tried again; the last one repeats.
 pub(crate) const ENGINE_BACKOFF: [Duration; 2] =
     [Duration::from_millis(100), Duration::from_millis(400)];
+/// Bytes that a connection reads before others have their turn.
+pub(crate) const BYTES_AT_ONCE: usize = 1 << 20;
+/// Requests that a connection has answered before others have their turn.
+pub(crate) const REQUESTS_AT_ONCE: usize = 32;
+/// How long a body waits for others to make room before it is refused.
+pub(crate) const ROOM: Duration = Duration::from_secs(2);
+/// Bytes of records that may wait to be written for one session; beyond that its exchanges are
+/// refused.
+pub(crate) const JOURNAL_WAITING_BYTES: u64 = 64 << 20;
+/// Answers of one connection that are kept until the agent is known to have read them.
+pub(crate) const LATE_ANSWERS: usize = 8;
+/// Connections beyond their limit that are told so at once; others are closed without a word.
+pub(crate) const TURNED_AWAY_AT_ONCE: usize = 64;
+/// The part of the idle sessions that leaves memory at once, where room is needed.
+pub(crate) const EVICTED_PART: usize = 16;
+/// Two panics of exchanges within this time end the process, in milliseconds.
+pub(crate) const PANIC_WINDOW_MS: u64 = 60_000;
 /// How long and how far what an agent still sends after a refusal is thrown away, so that the
 /// refusal reaches it before a reset does.
 pub(crate) const LINGER: Duration = Duration::from_millis(2_000);

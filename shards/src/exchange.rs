@@ -16,14 +16,18 @@ use bytes::Bytes;
 use rollgate_pipeline::exchange::{Context, Desk, Exchange, Want};
 use rollgate_pipeline::fault::{Fault, FaultKind};
 use rollgate_pipeline::http::{self, Framing, RequestHead, Route};
+use rollgate_pipeline::limits::BODY_BYTES_PER_S;
 use rollgate_pipeline::protocol::Dialect;
 
+use crate::bodies::Held;
+use crate::bounds::ROOM;
 use crate::connection::{After, Connection};
 use crate::pool::Reply;
 use crate::sessions::{ExchangeSeat, Stay};
 use crate::shard::Shard;
+use crate::stats::LimitHit;
 use crate::stream::{has_ended, read, within};
-pub(crate) use late::Late;
+pub(crate) use late::{Lates, Watched};
 use stages::Stages;
 use watch::{Leave, Pause, Presence};
 
@@ -38,6 +42,8 @@ struct Course<'a> {
     /// The engine's reply, while it is read.
     reply: Option<Reply>,
     body: Body,
+    /// What is held of it.
+    held: Held,
     presence: Presence,
     /// Something of an answer has left.
     answered: bool,
@@ -55,6 +61,10 @@ enum Body {
     Begun {
         /// See [`Body::Untouched`].
         wait: bool,
+        /// Since when more is waited for, in monotonic milliseconds.
+        since_ms: u64,
+        /// Bytes that came since.
+        bytes: u64,
     },
 }
 
@@ -64,6 +74,8 @@ enum Broken {
     Panic,
     /// The request never came whole.
     NoBody(Option<Fault>),
+    /// The connection broke before the request was whole.
+    Cut,
 }
 
 /// Serves one exchange of the session.
@@ -84,6 +96,7 @@ pub(crate) async fn run(
         return panicked(agent, &stay, dialect, false).await;
     };
     let wait = head.expect_continue && head.framing != Framing::None && agent.unread.is_empty();
+    let held = Held::new(&shard.bodies);
     let mut course = Course {
         agent,
         shard,
@@ -93,6 +106,7 @@ pub(crate) async fn run(
         stay,
         reply: None,
         body: Body::Untouched { wait },
+        held,
         presence: Presence::default(),
         answered: false,
         stages,
@@ -100,6 +114,7 @@ pub(crate) async fn run(
     match course.drive(want).await {
         Ok(keep_alive) => course.end(keep_alive),
         Err(Broken::NoBody(None)) => After::Gone,
+        Err(Broken::Cut) => After::Cut,
         Err(Broken::NoBody(Some(fault))) => course.agent.refuse(dialect, &fault, false).await,
         Err(Broken::Panic) => {
             let answered = course.answered || course.presence.cut();
@@ -112,6 +127,7 @@ pub(crate) async fn run(
 async fn panicked(agent: &mut Connection, stay: &Stay, dialect: Dialect, answered: bool) -> After {
     tracing::error!(session = %stay.id, "an exchange panicked: its session is loaded anew");
     agent.shard.sessions.forget(stay.cell());
+    agent.shard.panicked();
     if answered {
         return After::Gone;
     }
@@ -174,6 +190,9 @@ impl Course<'_> {
         counters.turns_resumed.add(passage.resumptions.into());
         counters.counted.add(passage.counted.into());
         counters.cancelled.add(passage.cancelled.into());
+        if passage.refused == Some(FaultKind::BodyTooLarge) {
+            counters.hit(LimitHit::BodyBytes);
+        }
         if let Some(scene) = passage.recorded {
             counters.turn(scene);
         }
@@ -191,31 +210,64 @@ impl Course<'_> {
     }
 
     async fn agent_bytes(&mut self) -> Result<Want, Broken> {
+        let now_ms = self.shard.plane.now().mono_ms;
         match self.body {
-            Body::Untouched { wait } => self.body = Body::Begun { wait },
-            Body::Begun { wait } => {
+            Body::Untouched { wait } => {
+                self.body = Body::Begun { wait, since_ms: now_ms, bytes: 0 };
+            }
+            Body::Begun { wait, since_ms, bytes } => {
                 if wait {
-                    self.body = Body::Begun { wait: false };
                     let go_on = Bytes::from_static(http::CONTINUE);
-                    self.agent.write(go_on).await.map_err(|_| Broken::NoBody(None))?;
+                    self.agent.write(go_on).await.map_err(|_| Broken::Cut)?;
                 }
-                self.read_body().await?;
+                self.room().await?;
+                let read = self.read_body(now_ms.saturating_sub(since_ms), bytes).await?;
+                self.body = Body::Begun { wait: false, since_ms, bytes: bytes + read as u64 };
+                self.agent.turns.read(read).await;
             }
         }
         let mut unread = std::mem::take(&mut self.agent.unread);
         let want = self.step(|exchange, cx| exchange.agent_bytes(cx, &mut unread));
         self.agent.unread = unread;
+        self.held.set(self.exchange.held_bytes() as u64);
+        self.shard.counters().bodies_bytes.set(self.shard.bodies.held_bytes());
         want
     }
 
-    async fn read_body(&mut self) -> Result<(), Broken> {
+    /// Waits until bodies on their way in have room for more.
+    async fn room(&self) -> Result<(), Broken> {
+        let most_bytes = self.shard.plane.limits().bodies_bytes_per_shard;
+        if self.held.room(most_bytes, ROOM).await {
+            return Ok(());
+        }
+        self.shard.counters().hit(LimitHit::BodiesBytesPerShard);
+        let message = format!(
+            "request bodies of more than {most_bytes} bytes are on their way in \
+             (limits.bodies_bytes_per_shard): send the request again later"
+        );
+        Err(Broken::NoBody(Some(Fault::new(FaultKind::Overload, message))))
+    }
+
+    /// Reads more of the body. A piece must come in time, and all of it at a least rate.
+    async fn read_body(&mut self, waited_ms: u64, bytes: u64) -> Result<usize, Broken> {
         let limit_ms = self.shard.plane.limits().body_ms;
+        let fair_ms = limit_ms.saturating_add(bytes.saturating_mul(1_000) / BODY_BYTES_PER_S);
+        let left_ms = limit_ms.min(fair_ms.saturating_sub(waited_ms));
         let reading = read(&mut self.agent.stream, &mut self.agent.unread);
-        match within(Duration::from_millis(limit_ms), reading).await {
-            Some(Ok(1..)) => Ok(()),
-            Some(Ok(0) | Err(_)) => Err(Broken::NoBody(None)),
+        match within(Duration::from_millis(left_ms), reading).await {
+            Some(Ok(read @ 1..)) => Ok(read),
+            Some(Ok(0)) => Err(Broken::NoBody(None)),
+            Some(Err(_)) => Err(Broken::Cut),
             None => {
-                let message = format!("no more of the body came for {limit_ms} ms");
+                self.shard.counters().hit(LimitHit::BodyMs);
+                let message = if left_ms == limit_ms {
+                    format!("no more of the body came for {limit_ms} ms")
+                } else {
+                    format!(
+                        "after {waited_ms} ms the body came more slowly than \
+                         {BODY_BYTES_PER_S} bytes a second"
+                    )
+                };
                 Err(Broken::NoBody(Some(Fault::new(FaultKind::RequestTimeout, message))))
             }
         }

@@ -19,6 +19,7 @@ use rollgate_pipeline::record::{Reward, SessionOptions};
 
 use crate::command::{Answer, Command};
 use crate::engine::Engine;
+use crate::guard::Guard;
 use crate::plane::{Door, Plane};
 use crate::{CommandError, Created, Driver, GateConfig, ShardStats, StartError};
 use crate::{cores, driver, listener, shard, sync};
@@ -65,6 +66,7 @@ impl Gate {
         let engines = config.engines.iter().map(|target| Engine::settle(target, shards));
         let engines = engines.collect::<Result<_, _>>()?;
         let (agents_addr, listeners) = listener::bind(config.listen, usize::from(shards), driver)?;
+        let guard = Guard::new(&config.gatehouse.limits);
         let plane = Arc::new(Plane {
             gatehouse: config.gatehouse,
             driver,
@@ -74,6 +76,7 @@ impl Gate {
             idle_evict_ms: config.idle_evict_ms,
             pin: config.pin,
             open_journals: cores::open_journals(usize::from(shards)),
+            guard,
             doors: (0..shards).map(|_| Door::default()).collect(),
             draining: AtomicBool::new(false),
             running: AtomicUsize::new(usize::from(shards)),

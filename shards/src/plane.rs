@@ -13,6 +13,7 @@ use rollgate_pipeline::limits::{COMMANDS_PER_SHARD, HANDOVERS_PER_SHARD, Limits}
 
 use crate::command::Command;
 use crate::engine::Engine;
+use crate::guard::Guard;
 use crate::stats::Counters;
 use crate::{Driver, Durability};
 
@@ -28,6 +29,7 @@ pub(crate) struct Plane {
     pub(crate) pin: bool,
     /// Journal files that each shard keeps open.
     pub(crate) open_journals: usize,
+    pub(crate) guard: Guard,
     pub(crate) doors: Vec<Door>,
     /// Set once, when the drain begins.
     pub(crate) draining: AtomicBool,

@@ -109,6 +109,8 @@ pub struct Passage {
     pub counted: bool,
     /// It was cancelled, since its session is being closed.
     pub cancelled: bool,
+    /// The fault that it was refused with.
+    pub refused: Option<FaultKind>,
     /// The scene of the turn that was recorded of it.
     pub recorded: Option<Scene>,
 }
@@ -254,6 +256,14 @@ impl Exchange {
                 self.keep_alive = false;
                 self.refuse(&fault)
             }
+        }
+    }
+
+    /// Bytes of the request's body that are held while the rest of it comes in.
+    pub fn held_bytes(&self) -> usize {
+        match &self.stage {
+            Stage::Body(body) => body.held_bytes(),
+            _ => 0,
         }
     }
 
@@ -439,6 +449,7 @@ impl Exchange {
     /// Answers with a fault, in the stream if one has begun.
     fn refuse(&mut self, fault: &Fault) -> Want {
         self.stage = Stage::Write(None);
+        self.passage.refused = Some(fault.kind);
         Want::Agent(self.frame_fault(fault))
     }
 

@@ -96,6 +96,11 @@ impl BodyReader {
         }
     }
 
+    /// Bytes that are held of it.
+    pub fn held_bytes(&self) -> usize {
+        self.body.len()
+    }
+
     /// The body as far as it was read.
     pub fn into_bytes(self) -> Bytes {
         self.body.freeze()
