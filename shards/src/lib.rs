@@ -4,6 +4,7 @@
 //! to it through [`Gate`] only. No tokio type enters this crate: answers are futures that any
 //! executor can wait for.
 
+mod atoms;
 mod bodies;
 mod bounds;
 mod command;
@@ -16,6 +17,7 @@ mod fair;
 mod gate;
 mod guard;
 mod handover;
+mod inbox;
 mod journal;
 mod listener;
 mod plane;

@@ -110,7 +110,7 @@ async fn accept(shard: Rc<Shard>, listener: crate::rt::net::TcpListener) {
 /// Lets commands and sockets in, until the drain begins.
 async fn let_in(shard: Rc<Shard>) {
     poll_fn(|cx| {
-        shard.door().waker.register(cx.waker());
+        shard.door().register(cx.waker());
         shard.let_in_waiting();
         if shard.plane.draining() { Poll::Ready(()) } else { Poll::Pending }
     })
@@ -120,7 +120,7 @@ async fn let_in(shard: Rc<Shard>) {
 /// Lets in what comes while the drain goes on. Never ends.
 async fn serve_commands(shard: Rc<Shard>) {
     poll_fn::<(), _>(|cx| {
-        shard.door().waker.register(cx.waker());
+        shard.door().register(cx.waker());
         shard.let_in_waiting();
         Poll::Pending
     })
@@ -264,7 +264,7 @@ impl Shard {
             }
             task.shard.commands.set(task.shard.commands.get() - counted);
             // Those beyond the bound are still queued.
-            task.shard.door().waker.wake();
+            task.shard.door().wake();
         });
     }
 }

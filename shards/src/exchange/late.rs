@@ -31,31 +31,52 @@ pub(crate) struct Late {
     until_ms: u64,
 }
 
-/// The late exchanges of one connection, the oldest first.
-#[derive(Default)]
-pub(crate) struct Lates(Rc<Shelf>);
+/// Something that is kept for a while.
+pub(crate) trait Timed {
+    /// Until when, in monotonic milliseconds.
+    fn until_ms(&self) -> u64;
+}
 
-#[derive(Default)]
-struct Shelf {
-    lates: RefCell<VecDeque<Late>>,
+impl Timed for Late {
+    fn until_ms(&self) -> u64 {
+        self.until_ms
+    }
+}
+
+/// The late exchanges of one connection, the oldest first.
+pub(crate) struct Lates<T = Late>(Rc<Shelf<T>>);
+
+struct Shelf<T> {
+    lates: RefCell<VecDeque<T>>,
     /// It has a place in the shard's queue.
     placed: Cell<bool>,
 }
 
 /// The connections of a shard that have late exchanges, about in the order in which their time is
 /// over. Each has one place at most.
-#[derive(Default)]
-pub(crate) struct Watched(RefCell<VecDeque<(u64, Weak<Shelf>)>>);
+pub(crate) struct Watched<T = Late>(RefCell<VecDeque<(u64, Weak<Shelf<T>>)>>);
 
-impl Lates {
+impl<T> Default for Lates<T> {
+    fn default() -> Self {
+        Self(Rc::new(Shelf { lates: RefCell::default(), placed: Cell::new(false) }))
+    }
+}
+
+impl<T> Default for Watched<T> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<T: Timed> Lates<T> {
     /// The agent has read all that it was sent.
     pub(crate) fn clear(&self) {
         self.0.lates.take();
     }
 
-    fn add(&self, late: Late, watched: &Watched) {
+    fn add(&self, late: T, watched: &Watched<T>) {
         if !self.0.placed.replace(true) {
-            let place = (late.until_ms, Rc::downgrade(&self.0));
+            let place = (late.until_ms(), Rc::downgrade(&self.0));
             watched.0.borrow_mut().push_back(place);
         }
         let mut lates = self.0.lates.borrow_mut();
@@ -65,12 +86,12 @@ impl Lates {
         lates.push_back(late);
     }
 
-    fn take(&self) -> VecDeque<Late> {
+    fn take(&self) -> VecDeque<T> {
         self.0.lates.take()
     }
 }
 
-impl Watched {
+impl<T: Timed> Watched<T> {
     /// Lets go of what nobody would be given any more: a quiet connection keeps no answer.
     pub(crate) fn sweep(&self, now_ms: u64) {
         let mut watched = self.0.borrow_mut();
@@ -78,10 +99,10 @@ impl Watched {
             let Some((_, shelf)) = watched.pop_front() else { return };
             let Some(shelf) = shelf.upgrade() else { continue };
             let mut lates = shelf.lates.borrow_mut();
-            lates.retain(|late| late.until_ms > now_ms);
+            lates.retain(|late| late.until_ms() > now_ms);
             shelf.placed.set(!lates.is_empty());
             if let Some(late) = lates.front() {
-                watched.push_back((late.until_ms, Rc::downgrade(&shelf)));
+                watched.push_back((late.until_ms(), Rc::downgrade(&shelf)));
             }
         }
     }
@@ -145,5 +166,52 @@ impl Connection {
             }
         };
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Timed for u64 {
+        fn until_ms(&self) -> u64 {
+            *self
+        }
+    }
+
+    fn kept(lates: &Lates<u64>) -> Vec<u64> {
+        lates.0.lates.borrow().iter().copied().collect()
+    }
+
+    #[test]
+    fn answers_are_let_go_of_when_their_time_is_over_and_others_stay() {
+        let watched = Watched::default();
+        let (quiet, busy, gone) = (Lates::default(), Lates::default(), Lates::default());
+        for (lates, until_ms) in [(&quiet, 10), (&busy, 10), (&gone, 10), (&busy, 20)] {
+            lates.add(until_ms, &watched);
+        }
+        drop(gone);
+        watched.sweep(9);
+        assert_eq!((kept(&quiet), kept(&busy)), (vec![10], vec![10, 20]));
+        watched.sweep(10);
+        assert_eq!((kept(&quiet), kept(&busy)), (vec![], vec![20]));
+        assert_eq!(watched.0.borrow().len(), 1, "one place for what is left");
+        quiet.add(30, &watched);
+        watched.sweep(25);
+        assert_eq!((kept(&quiet), kept(&busy)), (vec![30], vec![]));
+        watched.sweep(30);
+        assert!(kept(&quiet).is_empty() && watched.0.borrow().is_empty());
+    }
+
+    #[test]
+    fn a_connection_keeps_a_few_answers_and_has_one_place() {
+        let (watched, lates) = (Watched::default(), Lates::default());
+        for until_ms in 0..100 {
+            lates.add(until_ms, &watched);
+        }
+        assert_eq!(kept(&lates), (100 - LATE_ANSWERS as u64..100).collect::<Vec<_>>());
+        lates.clear();
+        lates.add(7, &watched);
+        assert_eq!((kept(&lates), watched.0.borrow().len()), (vec![7], 1));
     }
 }

@@ -8,12 +8,17 @@
 )]
 
 mod agent;
+mod bounded;
 mod closing;
 mod counts;
+mod draining;
 mod engine;
 mod engines;
 mod exchanges;
+mod hostile;
 mod journals;
+mod moves;
 mod node;
+mod odd;
 mod orphans;
 mod shards;

@@ -14,8 +14,10 @@ use crate::render::{ControlText, Model};
 
 mod counts;
 mod faults;
+mod fuzz;
 mod ids;
 mod messages;
+mod odd;
 mod options;
 mod parks;
 mod responses;

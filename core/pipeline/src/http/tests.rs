@@ -1,6 +1,7 @@
 //! Bytes in, text out; each case at every cut of its bytes.
 
 mod codings;
+mod fuzz;
 mod plainer;
 
 use bytes::BytesMut;
