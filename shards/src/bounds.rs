@@ -62,6 +62,24 @@ pub(crate) const TURNED_AWAY_AT_ONCE: usize = 64;
 pub(crate) const EVICTED_PART: usize = 16;
 /// Two panics of exchanges within this time end the process, in milliseconds.
 pub(crate) const PANIC_WINDOW_MS: u64 = 60_000;
+/// How far beyond its part of the calls in flight an engine may be before its sessions go to others.
+pub(crate) const LOAD_BOUND: f64 = 1.25;
+/// Calls of one shard that an engine has whatever its part is: so few are no load.
+pub(crate) const LOAD_FREE: usize = 4;
+/// Failures in a row, of one shard, after which an engine counts as down.
+pub(crate) const CIRCUIT_STRIKES: u32 = 3;
+/// First wait before an engine that is down is tried; it doubles.
+pub(crate) const CIRCUIT_FIRST: Duration = Duration::from_secs(1);
+/// Longest of these waits.
+pub(crate) const CIRCUIT_LONGEST: Duration = Duration::from_secs(30);
+/// Looks at a health route that must fail in a row.
+pub(crate) const PROBE_STRIKES: u32 = 2;
+/// How long an engine has for an answer that is no generation.
+pub(crate) const PROBE_LIMIT: Duration = Duration::from_secs(5);
+/// Largest of such answers.
+pub(crate) const PROBE_BYTES: u64 = 4 << 20;
+/// How often a shard looks after its engine connections and its queue.
+pub(crate) const TEND: Duration = Duration::from_millis(500);
 /// How long and how far what an agent still sends after a refusal is thrown away, so that the
 /// refusal reaches it before a reset does.
 pub(crate) const LINGER: Duration = Duration::from_millis(2_000);

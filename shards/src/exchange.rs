@@ -22,7 +22,7 @@ use rollgate_pipeline::protocol::Dialect;
 use crate::bodies::Held;
 use crate::bounds::ROOM;
 use crate::connection::{After, Connection};
-use crate::pool::Reply;
+use crate::pool::{Reply, Trail};
 use crate::sessions::{ExchangeSeat, Stay};
 use crate::shard::Shard;
 use crate::stats::LimitHit;
@@ -41,6 +41,8 @@ struct Course<'a> {
     stay: Stay,
     /// The engine's reply, while it is read.
     reply: Option<Reply>,
+    /// What the call has been through.
+    trail: Trail,
     body: Body,
     /// What is held of it.
     held: Held,
@@ -105,13 +107,16 @@ pub(crate) async fn run(
         _seat: seat,
         stay,
         reply: None,
+        trail: Trail::default(),
         body: Body::Untouched { wait },
         held,
         presence: Presence::default(),
         answered: false,
         stages,
     };
-    match course.drive(want).await {
+    let driven = course.drive(want).await;
+    course.hold(0);
+    match driven {
         Ok(keep_alive) => course.end(keep_alive),
         Err(Broken::NoBody(None)) => After::Gone,
         Err(Broken::Cut) => After::Cut,
@@ -229,9 +234,14 @@ impl Course<'_> {
         let mut unread = std::mem::take(&mut self.agent.unread);
         let want = self.step(|exchange, cx| exchange.agent_bytes(cx, &mut unread));
         self.agent.unread = unread;
-        self.held.set(self.exchange.held_bytes() as u64);
-        self.shard.counters().bodies_bytes.set(self.shard.bodies.held_bytes());
+        self.hold(self.exchange.held_bytes() as u64);
         want
+    }
+
+    /// Takes note of how much is held of the body.
+    fn hold(&mut self, bytes: u64) {
+        self.held.set(bytes);
+        self.shard.counters().bodies_bytes.set(self.shard.bodies.held_bytes());
     }
 
     /// Waits until bodies on their way in have room for more.

@@ -21,7 +21,11 @@ use crate::command::{Answer, Command};
 use crate::engine::Engine;
 use crate::guard::Guard;
 use crate::plane::{Door, Plane};
-use crate::{CommandError, Created, Driver, GateConfig, ShardStats, StartError};
+use crate::pool::health::Health;
+use crate::pool::meter::Meter;
+use crate::{
+    CommandError, Created, Driver, EngineStats, GateConfig, NotReady, ShardStats, StartError,
+};
 use crate::{cores, driver, listener, shard, sync};
 
 /// The running data plane. Clones speak to the same one; it stops when the last is dropped.
@@ -64,7 +68,9 @@ impl Gate {
         let directory = File::open(&journals)
             .map_err(|error| environment(format!("{}: {error}", journals.display())))?;
         let engines = config.engines.iter().map(|target| Engine::settle(target, shards));
-        let engines = engines.collect::<Result<_, _>>()?;
+        let engines = engines.collect::<Result<Vec<_>, _>>()?;
+        let looked_at = config.gatehouse.limits.engine_health_ms > 0;
+        let meters = || engines.iter().map(|_| Meter::default()).collect();
         let (agents_addr, listeners) = listener::bind(config.listen, usize::from(shards), driver)?;
         let guard = Guard::new(&config.gatehouse.limits);
         let plane = Arc::new(Plane {
@@ -72,6 +78,8 @@ impl Gate {
             driver,
             durability: config.durability,
             journals,
+            healths: engines.iter().map(|_| Health::new(looked_at)).collect(),
+            meters: (0..shards).map(|_| meters()).collect(),
             engines,
             idle_evict_ms: config.idle_evict_ms,
             pin: config.pin,
@@ -171,6 +179,25 @@ impl Gate {
     pub fn stats(&self) -> Vec<ShardStats> {
         let now_ms = self.inner.plane.now().mono_ms;
         self.inner.plane.doors.iter().map(|door| door.counters.read(now_ms)).collect()
+    }
+
+    /// How each engine is, and what came of its calls.
+    pub fn engines(&self) -> Vec<EngineStats> {
+        let plane = &self.inner.plane;
+        let engines = plane.engines.iter().zip(&plane.healths).enumerate();
+        let stats = engines.map(|(at, (engine, health))| EngineStats {
+            name: engine.name.clone(),
+            state: health.state().name(),
+            up: health.state().up(),
+            changes: health.changes(),
+            shards: plane.meters.iter().map(|meters| meters[at].read()).collect(),
+        });
+        stats.collect()
+    }
+
+    /// Why this node should be given no work now; empty: it should. Blocks: it writes a file.
+    pub fn unready(&self) -> Vec<NotReady> {
+        crate::ready::look(&self.inner.plane)
     }
 
     /// Stops accepting, finishes what is in flight within the limit, syncs, ends the threads.

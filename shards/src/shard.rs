@@ -27,7 +27,7 @@ use crate::guard::Memory;
 use crate::handover::Socket;
 use crate::journal::{Files, Journals};
 use crate::plane::{Door, Plane};
-use crate::pool::Pool;
+use crate::pool::{self, Pool};
 use crate::sessions::Sessions;
 use crate::stall;
 use crate::stats::{Counters, LimitHit};
@@ -72,6 +72,7 @@ pub(crate) async fn run(plane: Arc<Plane>, index: ShardIndex, listener: TcpListe
         }
     };
     crate::rt::spawn(sweep(shard.clone()));
+    pool::tend(&shard);
     crate::rt::spawn(stall::beat(shard.clone()));
     let accepting = crate::rt::spawn(accept(shard.clone(), listener));
     let_in(shard.clone()).await;

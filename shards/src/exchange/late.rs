@@ -54,7 +54,10 @@ struct Shelf<T> {
 
 /// The connections of a shard that have late exchanges, about in the order in which their time is
 /// over. Each has one place at most.
-pub(crate) struct Watched<T = Late>(RefCell<VecDeque<(u64, Weak<Shelf<T>>)>>);
+pub(crate) struct Watched<T = Late>(RefCell<VecDeque<Place<T>>>);
+
+/// When to look at it, in monotonic milliseconds.
+type Place<T> = (u64, Weak<Shelf<T>>);
 
 impl<T> Default for Lates<T> {
     fn default() -> Self {

@@ -37,6 +37,8 @@ fn journals(directory: &Path, durability: Durability) -> Rc<Journals> {
         durability,
         journals: directory.to_owned(),
         engines: Vec::new(),
+        healths: Vec::new(),
+        meters: Vec::new(),
         idle_evict_ms: 0,
         pin: false,
         open_journals: 8,

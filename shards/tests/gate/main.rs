@@ -21,4 +21,6 @@ mod moves;
 mod node;
 mod odd;
 mod orphans;
+mod pool;
+mod retries;
 mod shards;

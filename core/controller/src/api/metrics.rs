@@ -6,7 +6,9 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use rollgate_pipeline::scene::Scene;
-use rollgate_shards::{BUCKETS_US, ExchangeStage, LimitHit, ShardStats, Times};
+use rollgate_shards::{
+    BUCKETS_US, EngineFailure, EngineStats, ExchangeStage, LimitHit, ShardStats, Times,
+};
 
 use super::Shared;
 
@@ -25,7 +27,7 @@ const fn gauge(name: &'static str, help: &'static str, read: fn(&ShardStats) -> 
     Metric { name, kind: "gauge", help, read }
 }
 
-const METRICS: [Metric; 27] = [
+const METRICS: [Metric; 33] = [
     counter("rollgate_exchanges_total", "Exchanges that ended.", |s| s.exchanges),
     counter("rollgate_faults_total", "Exchanges that ended in a fault.", |s| s.faults),
     counter("rollgate_handovers_out_total", "Connections handed to another shard.", |s| {
@@ -44,6 +46,22 @@ const METRICS: [Metric; 27] = [
     counter("rollgate_keepalives_total", "Signs of life sent to waiting agents.", |s| s.keepalives),
     counter("rollgate_engine_calls_total", "Calls of engines.", |s| s.engine_calls),
     counter("rollgate_engine_retries_total", "Calls of engines made again.", |s| s.engine_retries),
+    counter("rollgate_engine_resends_total", "Calls made again that may be sampled twice.", |s| {
+        s.engine_resends
+    }),
+    gauge("rollgate_engine_queue_length", "Calls that wait for room at an engine.", |s| {
+        s.engine_queue
+    }),
+    counter("rollgate_engine_queue_waits_total", "Calls that waited for room.", |s| s.engine_waits),
+    counter("rollgate_engine_queue_wait_ms_total", "Milliseconds of these waits.", |s| {
+        s.engine_wait_ms
+    }),
+    gauge("rollgate_engine_queue_wait_longest_ms", "The longest of these waits so far.", |s| {
+        s.engine_wait_longest_ms
+    }),
+    counter("rollgate_engine_queue_full_total", "Calls refused by a full queue.", |s| {
+        s.engine_queue_full
+    }),
     counter("rollgate_reloads_total", "Sessions loaded from their journal.", |s| s.reloads),
     counter("rollgate_evictions_total", "Idle sessions dropped from memory.", |s| s.evictions),
     counter("rollgate_torn_tails_total", "Unfinished journal ends that were cut.", |s| {
@@ -94,13 +112,63 @@ const HITS: &str = "rollgate_limits_hit_total";
 /// Has a second label: the scene. What no rule holds for is there as `unknown`.
 const TURNS: &str = "rollgate_turns_total";
 
-/// Counters of every shard.
+/// A metric of engines: its name, its kind, its help, and its lines of one engine.
+type EngineMetric = (&'static str, &'static str, &'static str, fn(&EngineStats, &mut Lines<'_>));
+
+const ENGINE_METRICS: [EngineMetric; 6] = [
+    ("rollgate_engine_up", "gauge", "Whether the engine is healthy or degraded.", |e, lines| {
+        lines.put("", u64::from(e.up));
+    }),
+    ("rollgate_engine_state", "gauge", "1 for the state that the engine is in.", |e, lines| {
+        for state in EngineStats::STATES {
+            lines.put(&format!(",state=\"{state}\""), u64::from(e.state == state));
+        }
+    }),
+    ("rollgate_engine_state_changes_total", "counter", "Changes of the state.", |e, lines| {
+        lines.put("", e.changes);
+    }),
+    ("rollgate_engine_in_flight", "gauge", "Calls in flight at the engine.", |e, lines| {
+        for (shard, stats) in e.shards.iter().enumerate() {
+            lines.put(&format!(",shard=\"{shard}\""), stats.in_flight);
+        }
+    }),
+    ("rollgate_engine_tries_total", "counter", "Calls of the engine.", |e, lines| {
+        for (shard, stats) in e.shards.iter().enumerate() {
+            lines.put(&format!(",shard=\"{shard}\""), stats.calls);
+        }
+    }),
+    ("rollgate_engine_failures_total", "counter", "Calls that failed, by reason.", |e, lines| {
+        for (shard, stats) in e.shards.iter().enumerate() {
+            for (failure, count) in EngineFailure::ALL.iter().zip(stats.failures) {
+                let reason = failure.label();
+                lines.put(&format!(",shard=\"{shard}\",reason=\"{reason}\""), count);
+            }
+        }
+    }),
+];
+
+/// Lines of one metric and one engine.
+struct Lines<'a> {
+    text: &'a mut String,
+    name: &'static str,
+    /// The engine's name, escaped.
+    engine: String,
+}
+
+impl Lines<'_> {
+    fn put(&mut self, labels: &str, value: u64) {
+        let _ = writeln!(self.text, "{}{{engine=\"{}\"{labels}}} {value}", self.name, self.engine);
+    }
+}
+
+/// Counters of every shard and engine.
 #[utoipa::path(
     get, path = "/metrics", tag = "node", security(("token" = [])),
     responses((status = 200, content_type = "text/plain", body = String))
 )]
 pub(super) async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
-    let text = text(&shared.gate.stats());
+    let mut text = text(&shared.gate.stats());
+    tell_engines(&shared.gate.engines(), &mut text);
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }
 
@@ -128,6 +196,16 @@ fn text(shards: &[ShardStats]) -> String {
     }
     stages(&mut text, shards);
     text
+}
+
+fn tell_engines(engines: &[EngineStats], text: &mut String) {
+    for (name, kind, help, put) in ENGINE_METRICS {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for stats in engines {
+            let engine = stats.name.replace('\\', r"\\").replace('"', "\\\"");
+            put(stats, &mut Lines { text, name, engine });
+        }
+    }
 }
 
 fn stages(text: &mut String, shards: &[ShardStats]) {
@@ -188,5 +266,31 @@ mod tests {
         let hits = 2 + 2 * LimitHit::ALL.len();
         let stages = hits + 2 + 2 * ExchangeStage::ALL.len() * (BUCKETS_US.len() + 3);
         assert_eq!(text.lines().count(), METRICS.len() * 4 + 2 + 2 * Scene::ALL.len() + stages);
+    }
+
+    #[test]
+    fn each_engine_is_told_by_its_name() {
+        let mut busy = rollgate_shards::EngineShardStats { in_flight: 3, ..Default::default() };
+        busy.failures[EngineFailure::Cut as usize] = 2;
+        let engine = EngineStats {
+            name: "h:1/\"x".to_owned(),
+            state: "degraded",
+            up: true,
+            changes: 4,
+            shards: vec![Default::default(), busy],
+        };
+        let mut text = String::new();
+        tell_engines(&[engine], &mut text);
+        for line in [
+            "# TYPE rollgate_engine_up gauge",
+            r#"rollgate_engine_up{engine="h:1/\"x"} 1"#,
+            r#"rollgate_engine_state{engine="h:1/\"x",state="degraded"} 1"#,
+            r#"rollgate_engine_state{engine="h:1/\"x",state="healthy"} 0"#,
+            r#"rollgate_engine_state_changes_total{engine="h:1/\"x"} 4"#,
+            r#"rollgate_engine_in_flight{engine="h:1/\"x",shard="1"} 3"#,
+            r#"rollgate_engine_failures_total{engine="h:1/\"x",shard="1",reason="cut"} 2"#,
+        ] {
+            assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line}: {text}");
+        }
     }
 }

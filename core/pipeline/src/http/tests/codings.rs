@@ -8,8 +8,10 @@ use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 use super::*;
 use crate::limits::{EXPANSION, EXPANSION_FREE_BYTES};
 
+type Encode = fn(&[u8]) -> Vec<u8>;
+
 /// A coding by its name in the header, and how clients write it.
-const CODINGS: [(&str, fn(&[u8]) -> Vec<u8>); 6] = [
+const CODINGS: [(&str, Encode); 6] = [
     ("identity", <[u8]>::to_vec),
     ("gzip", gzip),
     ("x-gzip", two_members),
