@@ -49,6 +49,23 @@ pub(crate) const COMMANDS_AT_ONCE: usize = 64;
 /// Pauses before an engine is tried again; the last one repeats.
 pub(crate) const ENGINE_BACKOFF: [Duration; 2] =
     [Duration::from_millis(100), Duration::from_millis(400)];
+/// Bytes that a connection reads before others have their turn.
+pub(crate) const BYTES_AT_ONCE: usize = 1 << 20;
+/// Requests that a connection has answered before others have their turn.
+pub(crate) const REQUESTS_AT_ONCE: usize = 32;
+/// How long a body waits for others to make room before it is refused.
+pub(crate) const ROOM: Duration = Duration::from_secs(2);
+/// Bytes of records that may wait to be written for one session; beyond that its exchanges are
+/// refused.
+pub(crate) const JOURNAL_WAITING_BYTES: u64 = 64 << 20;
+/// Answers of one connection that are kept until the agent is known to have read them.
+pub(crate) const LATE_ANSWERS: usize = 8;
+/// Connections beyond their limit that are told so at once; others are closed without a word.
+pub(crate) const TURNED_AWAY_AT_ONCE: usize = 64;
+/// The part of the idle sessions that leaves memory at once, where room is needed.
+pub(crate) const EVICTED_PART: usize = 16;
+/// Two panics of exchanges within this time end the process, in milliseconds.
+pub(crate) const PANIC_WINDOW_MS: u64 = 60_000;
 /// How far beyond its part of the calls in flight an engine may be before its sessions go to others.
 pub(crate) const LOAD_BOUND: f64 = 1.25;
 /// Calls of one shard that an engine has whatever its part is: so few are no load.

@@ -10,17 +10,20 @@ use bytes::{Bytes, BytesMut};
 use futures_util::future::{Either, select};
 use rollgate_pipeline::exchange;
 use rollgate_pipeline::fault::{Fault, FaultKind};
-use rollgate_pipeline::http::{self, Framing, Method, RequestHead, Route};
+use rollgate_pipeline::http::{self, Framing, Method, Plainer, RequestHead, Route};
 use rollgate_pipeline::id::{SessionHash, ShardIndex};
 use rollgate_pipeline::limits::HANDOVERS;
 use rollgate_pipeline::protocol::Dialect;
 
-use crate::bounds::{KEPT_BUFFER_BYTES, LINGER, LINGER_BYTES};
+use crate::bounds::{JOURNAL_WAITING_BYTES, KEPT_BUFFER_BYTES, LINGER, LINGER_BYTES};
 use crate::command::Command;
-use crate::exchange::{self as course, Late};
+use crate::exchange::{self as course, Lates};
+use crate::fair::Turns;
+use crate::guard::Memory;
 use crate::handover::Socket;
 use crate::sessions::Stay;
 use crate::shard::Shard;
+use crate::stats::LimitHit;
 use crate::stream::{read, within, write};
 
 /// A connection and what was read from it but not used yet.
@@ -28,8 +31,11 @@ pub(crate) struct Connection {
     pub(crate) shard: Rc<Shard>,
     pub(crate) stream: TcpStream,
     pub(crate) unread: BytesMut,
-    /// What was answered last, until the agent is known to have read it.
-    pub(crate) late: Option<Late>,
+    /// What was answered, until the agent is known to have read it.
+    pub(crate) lates: Lates,
+    pub(crate) turns: Turns,
+    /// Stands between our answers and an agent that speaks HTTP/1.0.
+    plainer: Option<Plainer>,
     moves: u8,
 }
 
@@ -51,6 +57,8 @@ pub(crate) enum After {
     Close,
     /// There is nobody to answer.
     Gone,
+    /// The connection broke.
+    Cut,
 }
 
 /// Where a request is to be served.
@@ -63,16 +71,21 @@ enum Place {
 
 /// Serves the connection. Panics of exchanges are dealt with inside.
 pub(crate) async fn serve(shard: Rc<Shard>, stream: TcpStream, unread: BytesMut, moves: u8) {
-    let mut connection = Connection { shard, stream, unread, late: None, moves };
+    let mut connection = Connection::new(shard, stream, unread, moves);
     loop {
+        // What was here before the answer was read says nothing about the answer.
+        let pipelined = !connection.unread.is_empty();
         let after = match connection.next().await {
             Next::End => After::Gone,
             Next::Nonsense(fault) => connection.refuse(Dialect::Chat, &fault, false).await,
             Next::Request(mut head, raw) => {
                 // Whoever asks again has read its answer.
-                connection.late = None;
+                if !pipelined {
+                    connection.lates.clear();
+                }
                 // One that moves on and on is asked to come back on a connection of its own.
-                head.keep_alive &= connection.moves < HANDOVERS;
+                head.keep_alive &= connection.moves < HANDOVERS && !head.http10;
+                connection.plainer = head.http10.then(Plainer::default);
                 match connection.place(&head).await {
                     Place::Nowhere(after) => after,
                     Place::There(owner) => return connection.move_to(owner, raw).await,
@@ -81,18 +94,49 @@ pub(crate) async fn serve(shard: Rc<Shard>, stream: TcpStream, unread: BytesMut,
             }
         };
         match after {
-            After::Again => connection.shed_buffer(),
+            After::Again => {
+                connection.shed_buffer();
+                connection.turns.answered().await;
+            }
             After::Close => return connection.linger().await,
+            After::Cut => return connection.broke().await,
             After::Gone => return,
         }
     }
 }
 
+/// Tells an agent that there is no room for its connection.
+pub(crate) async fn turn_away(shard: Rc<Shard>, stream: TcpStream, most: u32) {
+    let message = format!(
+        "{most} connections are open on this shard (limits.connections_per_shard): send the request \
+         again later"
+    );
+    let fault = Fault::new(FaultKind::Overload, message);
+    let mut connection = Connection::new(shard, stream, BytesMut::new(), 0);
+    let told = within(LINGER, connection.refuse(Dialect::Chat, &fault, false)).await;
+    if let Some(After::Close) = told {
+        connection.linger().await;
+    }
+}
+
 impl Connection {
+    fn new(shard: Rc<Shard>, stream: TcpStream, unread: BytesMut, moves: u8) -> Self {
+        let (lates, turns) = (Lates::default(), Turns::default());
+        Self { shard, stream, unread, lates, turns, plainer: None, moves }
+    }
+
     /// Writes to the agent within its deadline; an error means that it is gone.
     pub(crate) async fn write(&mut self, bytes: Bytes) -> std::io::Result<()> {
+        let bytes = match &mut self.plainer {
+            Some(plainer) => plainer.pass(&bytes),
+            None => bytes,
+        };
         let piece = Duration::from_millis(self.shard.plane.limits().write_ms);
-        write(&mut self.stream, bytes, piece).await
+        let written = write(&mut self.stream, bytes, piece).await;
+        if written.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::TimedOut) {
+            self.shard.counters().hit(LimitHit::WriteMs);
+        }
+        written
     }
 
     /// Answers with a fault.
@@ -105,7 +149,7 @@ impl Connection {
         self.shard.counters().faults.add(1);
         let keep_alive = keep_alive && !self.shard.plane.draining();
         match self.write(exchange::refusal(dialect, fault, keep_alive)).await {
-            Err(_) => After::Gone,
+            Err(_) => After::Cut,
             Ok(()) if keep_alive => After::Again,
             Ok(()) => After::Close,
         }
@@ -134,18 +178,24 @@ impl Connection {
             }
             let deadline = begun.map_or(idle, |begun: Instant| begun + head_limit);
             match self.read_or_drain(deadline).await {
-                Some(Ok(1..)) => {}
+                Some(Ok(read @ 1..)) => self.turns.read(read).await,
                 Some(Ok(0)) => return Next::End,
                 Some(Err(_)) => {
                     self.broke().await;
                     return Next::End;
                 }
                 None if begun.is_some() => {
+                    self.shard.counters().hit(LimitHit::HeadMs);
                     let limit = self.shard.plane.limits().head_ms;
                     let message = format!("the rest of the head did not come within {limit} ms");
                     return Next::Nonsense(Fault::new(FaultKind::RequestTimeout, message));
                 }
-                None => return Next::End,
+                None => {
+                    if !self.shard.plane.draining() {
+                        self.shard.counters().hit(LimitHit::IdleMs);
+                    }
+                    return Next::End;
+                }
             }
         }
     }
@@ -186,7 +236,7 @@ impl Connection {
             exchange::without_session(&self.shard.plane.gatehouse, head, &route)
         {
             return Place::Nowhere(match self.write(answer).await {
-                Err(_) => After::Gone,
+                Err(_) => After::Cut,
                 Ok(()) if keep_alive => After::Again,
                 Ok(()) => After::Close,
             });
@@ -210,18 +260,12 @@ impl Connection {
     async fn exchange(&mut self, head: RequestHead, route: Route, hash: SessionHash) -> After {
         let keep_alive = head.keep_alive && head.framing == Framing::None;
         let shard = self.shard.clone();
-        let limit = shard.plane.limits().exchanges_per_shard;
-        if shard.counters().in_flight.get() >= u64::from(limit) {
-            let message = format!(
-                "{limit} exchanges are in flight on this shard (limits.exchanges_per_shard): \
-                 send the request again later"
-            );
-            let fault = Fault::new(FaultKind::Overload, message);
-            return self.refuse(route.call.dialect(), &fault, keep_alive).await;
-        }
         let dialect = route.call.dialect();
+        if let Some(fault) = overload(&shard) {
+            return self.refuse(dialect, &fault, keep_alive).await;
+        }
         let fault = match shard.sessions.find(hash).await {
-            Ok(Some(stay)) => match closed(&stay) {
+            Ok(Some(stay)) => match closed(&stay).or_else(|| backlog(&shard, &stay)) {
                 Some(fault) => fault,
                 None => return course::run(self, &head, route, stay).await,
             },
@@ -241,6 +285,7 @@ impl Connection {
             Ok(socket) => match self.shard.plane.door(owner).push(Command::Socket(socket)) {
                 Ok(()) => return self.shard.counters().handovers_out.add(1),
                 Err(_) => {
+                    self.shard.counters().hit(LimitHit::Handovers);
                     let message =
                         "too many connections wait for their shard: send the request again";
                     Fault::new(FaultKind::Overload, message)
@@ -289,6 +334,34 @@ impl Connection {
 fn wrong_key() -> Fault {
     let message = "no session has this key: use the key that its session was created with";
     Fault::new(FaultKind::WrongKey, message)
+}
+
+/// Why the shard begins no exchange now, if so.
+fn overload(shard: &Shard) -> Option<Fault> {
+    let limit = shard.plane.limits().exchanges_per_shard;
+    let (hit, why) = if shard.counters().in_flight.get() >= u64::from(limit) {
+        let why =
+            format!("{limit} exchanges are in flight on this shard (limits.exchanges_per_shard)");
+        (LimitHit::ExchangesPerShard, why)
+    } else if shard.plane.guard.memory() == Memory::Full {
+        let why = "the node is short of memory (limits.memory_bytes)".to_owned();
+        (LimitHit::MemoryBytes, why)
+    } else {
+        return None;
+    };
+    shard.counters().hit(hit);
+    Some(Fault::new(FaultKind::Overload, format!("{why}: send the request again later")))
+}
+
+/// Why no exchange may begin in the session while its records wait, if so.
+fn backlog(shard: &Shard, stay: &Stay) -> Option<Fault> {
+    if stay.journal.waiting_bytes() <= JOURNAL_WAITING_BYTES {
+        return None;
+    }
+    shard.counters().hit(LimitHit::JournalBytes);
+    let message = "the session's records are written more slowly than they come: look at the disk, \
+                   and send the request again later";
+    Some(Fault::new(FaultKind::Overload, message))
 }
 
 /// Why no exchange may begin in the session, if so, that the session does not know itself.

@@ -16,15 +16,19 @@ use bytes::Bytes;
 use rollgate_pipeline::exchange::{Context, Desk, Exchange, Want};
 use rollgate_pipeline::fault::{Fault, FaultKind};
 use rollgate_pipeline::http::{self, Framing, RequestHead, Route};
+use rollgate_pipeline::limits::BODY_BYTES_PER_S;
 use rollgate_pipeline::protocol::Dialect;
 use rollgate_pipeline::render::HeadUse;
 
+use crate::bodies::Held;
+use crate::bounds::ROOM;
 use crate::connection::{After, Connection};
 use crate::pool::{Reply, Trail};
 use crate::sessions::{ExchangeSeat, Stay};
 use crate::shard::Shard;
+use crate::stats::LimitHit;
 use crate::stream::{has_ended, read, within};
-pub(crate) use late::Late;
+pub(crate) use late::{Lates, Watched};
 use stages::Stages;
 use watch::{Leave, Pause, Presence};
 
@@ -41,6 +45,8 @@ struct Course<'a> {
     /// What the call has been through.
     trail: Trail,
     body: Body,
+    /// What is held of it.
+    held: Held,
     presence: Presence,
     /// Something of an answer has left.
     answered: bool,
@@ -58,6 +64,10 @@ enum Body {
     Begun {
         /// See [`Body::Untouched`].
         wait: bool,
+        /// Since when more is waited for, in monotonic milliseconds.
+        since_ms: u64,
+        /// Bytes that came since.
+        bytes: u64,
     },
 }
 
@@ -67,6 +77,8 @@ enum Broken {
     Panic,
     /// The request never came whole.
     NoBody(Option<Fault>),
+    /// The connection broke before the request was whole.
+    Cut,
 }
 
 /// Serves one exchange of the session.
@@ -87,6 +99,7 @@ pub(crate) async fn run(
         return panicked(agent, &stay, dialect, false).await;
     };
     let wait = head.expect_continue && head.framing != Framing::None && agent.unread.is_empty();
+    let held = Held::new(&shard.bodies);
     let mut course = Course {
         agent,
         shard,
@@ -97,13 +110,17 @@ pub(crate) async fn run(
         reply: None,
         trail: Trail::default(),
         body: Body::Untouched { wait },
+        held,
         presence: Presence::default(),
         answered: false,
         stages,
     };
-    match course.drive(want).await {
+    let driven = course.drive(want).await;
+    course.hold(0);
+    match driven {
         Ok(keep_alive) => course.end(keep_alive),
         Err(Broken::NoBody(None)) => After::Gone,
+        Err(Broken::Cut) => After::Cut,
         Err(Broken::NoBody(Some(fault))) => course.agent.refuse(dialect, &fault, false).await,
         Err(Broken::Panic) => {
             let answered = course.answered || course.presence.cut();
@@ -116,6 +133,7 @@ pub(crate) async fn run(
 async fn panicked(agent: &mut Connection, stay: &Stay, dialect: Dialect, answered: bool) -> After {
     tracing::error!(session = %stay.id, "an exchange panicked: its session is loaded anew");
     agent.shard.sessions.forget(stay.cell());
+    agent.shard.panicked();
     if answered {
         return After::Gone;
     }
@@ -182,6 +200,9 @@ impl Course<'_> {
         counters.heads_known.add((passage.head == HeadUse::Known).into());
         counters.heads_new.add((passage.head == HeadUse::New).into());
         counters.encodes_aside.add(passage.encodes_aside.into());
+        if passage.refused == Some(FaultKind::BodyTooLarge) {
+            counters.hit(LimitHit::BodyBytes);
+        }
         if let Some(scene) = passage.recorded {
             counters.turn(scene);
         }
@@ -199,31 +220,69 @@ impl Course<'_> {
     }
 
     async fn agent_bytes(&mut self) -> Result<Want, Broken> {
+        let now_ms = self.shard.plane.now().mono_ms;
         match self.body {
-            Body::Untouched { wait } => self.body = Body::Begun { wait },
-            Body::Begun { wait } => {
+            Body::Untouched { wait } => {
+                self.body = Body::Begun { wait, since_ms: now_ms, bytes: 0 };
+            }
+            Body::Begun { wait, since_ms, bytes } => {
                 if wait {
-                    self.body = Body::Begun { wait: false };
                     let go_on = Bytes::from_static(http::CONTINUE);
-                    self.agent.write(go_on).await.map_err(|_| Broken::NoBody(None))?;
+                    self.agent.write(go_on).await.map_err(|_| Broken::Cut)?;
                 }
-                self.read_body().await?;
+                self.room().await?;
+                let read = self.read_body(now_ms.saturating_sub(since_ms), bytes).await?;
+                self.body = Body::Begun { wait: false, since_ms, bytes: bytes + read as u64 };
+                self.agent.turns.read(read).await;
             }
         }
         let mut unread = std::mem::take(&mut self.agent.unread);
         let want = self.step(|exchange, cx| exchange.agent_bytes(cx, &mut unread));
         self.agent.unread = unread;
+        self.hold(self.exchange.held_bytes() as u64);
         want
     }
 
-    async fn read_body(&mut self) -> Result<(), Broken> {
+    /// Takes note of how much is held of the body.
+    fn hold(&mut self, bytes: u64) {
+        self.held.set(bytes);
+        self.shard.counters().bodies_bytes.set(self.shard.bodies.held_bytes());
+    }
+
+    /// Waits until bodies on their way in have room for more.
+    async fn room(&self) -> Result<(), Broken> {
+        let most_bytes = self.shard.plane.limits().bodies_bytes_per_shard;
+        if self.held.room(most_bytes, ROOM).await {
+            return Ok(());
+        }
+        self.shard.counters().hit(LimitHit::BodiesBytesPerShard);
+        let message = format!(
+            "request bodies of more than {most_bytes} bytes are on their way in \
+             (limits.bodies_bytes_per_shard): send the request again later"
+        );
+        Err(Broken::NoBody(Some(Fault::new(FaultKind::Overload, message))))
+    }
+
+    /// Reads more of the body. A piece must come in time, and all of it at a least rate.
+    async fn read_body(&mut self, waited_ms: u64, bytes: u64) -> Result<usize, Broken> {
         let limit_ms = self.shard.plane.limits().body_ms;
+        let fair_ms = limit_ms.saturating_add(bytes.saturating_mul(1_000) / BODY_BYTES_PER_S);
+        let left_ms = limit_ms.min(fair_ms.saturating_sub(waited_ms));
         let reading = read(&mut self.agent.stream, &mut self.agent.unread);
-        match within(Duration::from_millis(limit_ms), reading).await {
-            Some(Ok(1..)) => Ok(()),
-            Some(Ok(0) | Err(_)) => Err(Broken::NoBody(None)),
+        match within(Duration::from_millis(left_ms), reading).await {
+            Some(Ok(read @ 1..)) => Ok(read),
+            Some(Ok(0)) => Err(Broken::NoBody(None)),
+            Some(Err(_)) => Err(Broken::Cut),
             None => {
-                let message = format!("no more of the body came for {limit_ms} ms");
+                self.shard.counters().hit(LimitHit::BodyMs);
+                let message = if left_ms == limit_ms {
+                    format!("no more of the body came for {limit_ms} ms")
+                } else {
+                    format!(
+                        "after {waited_ms} ms the body came more slowly than \
+                         {BODY_BYTES_PER_S} bytes a second"
+                    )
+                };
                 Err(Broken::NoBody(Some(Fault::new(FaultKind::RequestTimeout, message))))
             }
         }

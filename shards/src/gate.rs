@@ -19,6 +19,7 @@ use rollgate_pipeline::record::{Reward, SessionOptions};
 
 use crate::command::{Answer, Command};
 use crate::engine::Engine;
+use crate::guard::Guard;
 use crate::plane::{Door, Plane};
 use crate::pool::health::Health;
 use crate::pool::meter::Meter;
@@ -71,6 +72,7 @@ impl Gate {
         let looked_at = config.gatehouse.limits.engine_health_ms > 0;
         let meters = || engines.iter().map(|_| Meter::default()).collect();
         let (agents_addr, listeners) = listener::bind(config.listen, usize::from(shards), driver)?;
+        let guard = Guard::new(&config.gatehouse.limits);
         let plane = Arc::new(Plane {
             gatehouse: config.gatehouse,
             driver,
@@ -82,6 +84,7 @@ impl Gate {
             idle_evict_ms: config.idle_evict_ms,
             pin: config.pin,
             open_journals: cores::open_journals(usize::from(shards)),
+            guard,
             doors: (0..shards).map(|_| Door::default()).collect(),
             draining: AtomicBool::new(false),
             running: AtomicUsize::new(usize::from(shards)),

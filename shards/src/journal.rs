@@ -47,6 +47,8 @@ struct Inner {
     queue: RefCell<VecDeque<Waiting>>,
     /// Length of the file up to its last durable frame.
     durable_bytes: Cell<u64>,
+    /// Bytes of frames that wait or are being written.
+    waiting_bytes: Cell<u64>,
     writing: Cell<bool>,
     broken: Cell<bool>,
     idle: Bell,
@@ -67,6 +69,7 @@ impl Journal {
             hash,
             queue: RefCell::default(),
             durable_bytes: Cell::new(durable_bytes),
+            waiting_bytes: Cell::new(0),
             writing: Cell::new(false),
             broken: Cell::new(false),
             idle: Bell::default(),
@@ -81,12 +84,19 @@ impl Journal {
             // The receiver is ours: it cannot be gone.
             let _ = done.send(Err(failed("an earlier write to it failed")));
         } else {
+            let waiting = self.inner.waiting_bytes.get();
+            self.inner.waiting_bytes.set(waiting + frame.len() as u64);
             self.inner.queue.borrow_mut().push_back(Waiting { frame, done });
             if !self.inner.writing.replace(true) {
                 crate::rt::spawn(write_queue(self.inner.clone()));
             }
         }
         async move { durable.await.unwrap_or_else(|_| Err(failed("its writer stopped"))) }
+    }
+
+    /// Bytes of records that are not durable yet.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.inner.waiting_bytes.get()
     }
 
     /// Whether it was given up.
@@ -116,12 +126,19 @@ async fn write_queue(inner: Rc<Inner>) {
         if batch.is_empty() {
             break;
         }
-        if let Err(error) = write_batch(&inner, batch).await {
+        let bytes = bytes_of(&batch);
+        let written = write_batch(&inner, batch).await;
+        inner.waiting_bytes.set(inner.waiting_bytes.get() - bytes);
+        if let Err(error) = written {
             break_off(&inner, &error);
         }
     }
     inner.writing.set(false);
     inner.idle.ring();
+}
+
+fn bytes_of(batch: &VecDeque<Waiting>) -> u64 {
+    batch.iter().map(|waiting| waiting.frame.len() as u64).sum()
 }
 
 /// Writes frames in order and answers each. On an error those left are answered with it.
@@ -187,7 +204,9 @@ fn break_off(inner: &Inner, error: &io::Error) {
         // Loading cuts a torn tail as well; a whole frame that nobody saw may survive.
         tracing::error!(session = %inner.hash, %error, "a journal could not be cut back");
     }
-    for waiting in std::mem::take(&mut *inner.queue.borrow_mut()) {
+    let left = std::mem::take(&mut *inner.queue.borrow_mut());
+    inner.waiting_bytes.set(inner.waiting_bytes.get() - bytes_of(&left));
+    for waiting in left {
         // One who left does not need to know.
         let _ = waiting.done.send(Err(failed(error)));
     }

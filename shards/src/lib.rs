@@ -5,6 +5,8 @@
 //! executor can wait for.
 
 mod aside;
+mod atoms;
+mod bodies;
 mod bounds;
 mod command;
 mod connection;
@@ -12,8 +14,11 @@ mod cores;
 mod driver;
 mod engine;
 mod exchange;
+mod fair;
 mod gate;
+mod guard;
 mod handover;
+mod inbox;
 mod journal;
 mod listener;
 mod plane;
@@ -40,7 +45,7 @@ use rollgate_pipeline::id::{SessionId, SessionKey, ShardCount};
 use rollgate_pipeline::scene::Scene;
 
 pub use gate::Gate;
-pub use stats::{BUCKETS_US, Times};
+pub use stats::{BUCKETS_US, LimitHit, Times};
 
 /// Which driver a shard's runtime uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -268,6 +273,17 @@ pub struct ShardStats {
     pub stages: [Times; ExchangeStage::ALL.len()],
     /// Turns recorded, by scene in the order of [`Scene::ALL`].
     pub turns: [u64; Scene::ALL.len()],
+    /// Bytes of request bodies on their way in.
+    pub bodies_bytes: u64,
+    /// How often bounds were hit, in the order of [`LimitHit::ALL`].
+    pub limits_hit: [u64; LimitHit::ALL.len()],
+}
+
+impl ShardStats {
+    /// How often this bound was hit.
+    pub fn hits(&self, bound: LimitHit) -> u64 {
+        self.limits_hit[bound as usize]
+    }
 }
 
 /// How a call of an engine can fail.

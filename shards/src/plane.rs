@@ -3,16 +3,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Waker;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use atomic_waker::AtomicWaker;
-use crossbeam_queue::ArrayQueue;
 use rollgate_pipeline::exchange::{Gatehouse, Now};
 use rollgate_pipeline::id::{SessionHash, ShardCount, ShardIndex};
 use rollgate_pipeline::limits::{COMMANDS_PER_SHARD, HANDOVERS_PER_SHARD, Limits};
 
 use crate::command::Command;
 use crate::engine::Engine;
+use crate::guard::Guard;
+use crate::inbox::Inbox;
 use crate::pool::health::{Change, Health};
 use crate::pool::meter::Meter;
 use crate::stats::Counters;
@@ -34,6 +35,7 @@ pub(crate) struct Plane {
     pub(crate) pin: bool,
     /// Journal files that each shard keeps open.
     pub(crate) open_journals: usize,
+    pub(crate) guard: Guard,
     pub(crate) doors: Vec<Door>,
     /// Set once, when the drain begins.
     pub(crate) draining: AtomicBool,
@@ -46,13 +48,13 @@ pub(crate) struct Plane {
 
 /// How others reach one shard.
 pub(crate) struct Door {
-    commands: ArrayQueue<Command>,
-    sockets: ArrayQueue<Command>,
-    /// Wakes the shard's loop; many wakes before it looks are one.
-    pub(crate) waker: AtomicWaker,
-    closed: AtomicBool,
+    inbox: Inbox<Command>,
     pub(crate) counters: Counters,
 }
+
+/// The queues of a door.
+const COMMANDS: usize = 0;
+const SOCKETS: usize = 1;
 
 impl Plane {
     pub(crate) fn shards(&self) -> ShardCount {
@@ -86,7 +88,7 @@ impl Plane {
     /// Tells every shard to stop accepting and to finish.
     pub(crate) fn begin_drain(&self) {
         self.draining.store(true, Ordering::Release);
-        self.doors.iter().for_each(|door| door.waker.wake());
+        self.doors.iter().for_each(|door| door.wake());
     }
 
     /// Something was written that the next background sync has to cover.
@@ -117,50 +119,38 @@ impl Plane {
 
 impl Default for Door {
     fn default() -> Self {
-        Self {
-            commands: ArrayQueue::new(COMMANDS_PER_SHARD),
-            sockets: ArrayQueue::new(HANDOVERS_PER_SHARD),
-            waker: AtomicWaker::new(),
-            closed: AtomicBool::new(false),
-            counters: Counters::default(),
-        }
+        let inbox = Inbox::new([COMMANDS_PER_SHARD, HANDOVERS_PER_SHARD]);
+        Self { inbox, counters: Counters::default() }
     }
 }
 
 impl Door {
-    /// Queues a command and wakes the shard. Sockets have a queue of their own, so that neither
-    /// can starve the other. A full queue gives the command back.
+    /// Queues a command and wakes the shard. A full queue gives the command back.
     pub(crate) fn push(&self, command: Command) -> Result<(), Command> {
-        let queue = match command {
-            Command::Socket(_) => &self.sockets,
-            _ => &self.commands,
-        };
-        queue.push(command)?;
-        self.waker.wake();
-        // The shard closes the door before it empties it a last time, so one of us sees this.
-        if self.closed.load(Ordering::SeqCst) {
-            self.empty();
-        }
-        Ok(())
+        let queue = if let Command::Socket(_) = command { SOCKETS } else { COMMANDS };
+        self.inbox.push(queue, command)
     }
 
     pub(crate) fn next_command(&self) -> Option<Command> {
-        self.commands.pop()
+        self.inbox.pop(COMMANDS)
     }
 
     pub(crate) fn next_socket(&self) -> Option<Command> {
-        self.sockets.pop()
+        self.inbox.pop(SOCKETS)
+    }
+
+    /// For the shard's own thread, before it looks.
+    pub(crate) fn register(&self, waker: &Waker) {
+        self.inbox.register(waker);
+    }
+
+    /// Lets the shard look again.
+    pub(crate) fn wake(&self) {
+        self.inbox.wake();
     }
 
     /// For the shard's own thread. Nothing will be taken any more. What waits is dropped, which answers it.
     pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
-        // Tasks of this shard must not be woken, or dropped, by another thread from now on.
-        drop(self.waker.take());
-        self.empty();
-    }
-
-    fn empty(&self) {
-        while self.commands.pop().is_some() || self.sockets.pop().is_some() {}
+        self.inbox.close();
     }
 }

@@ -16,8 +16,9 @@ use rollgate_pipeline::record::{Record, SessionOptions};
 
 pub(crate) use cell::{ExchangeSeat, SessionCell, Stay};
 
-use crate::bounds::LOADS;
+use crate::bounds::{EVICTED_PART, LOADS};
 use crate::journal::{Journal, Journals, Loaded, load};
+use crate::stats::LimitHit;
 use crate::wake::{Bell, Permits};
 
 /// The table of one shard.
@@ -59,6 +60,7 @@ impl Sessions {
                 Some(Slot::Here(cell)) => return Ok(Some(self.enter(cell))),
                 Some(Slot::Busy) => self.settled(hash).await,
                 None => {
+                    self.make_room()?;
                     let hold = self.hold(hash);
                     let _turn = self.loads.take().await;
                     return self.load(hold).await;
@@ -82,6 +84,7 @@ impl Sessions {
         options: SessionOptions,
     ) -> Result<(), Fault> {
         let hash = id.hash();
+        self.make_room()?;
         let hold = self.hold(hash);
         let now = self.journals.plane.now();
         let opened = self.journals.plane.gatehouse.open(id, options, now.wall_ms);
@@ -146,11 +149,47 @@ impl Sessions {
     pub(crate) fn evict_idle(&self) {
         let limit_ms = self.journals.plane.idle_evict_ms;
         let now_ms = self.journals.plane.now().mono_ms;
+        self.evict(|cell| cell.idle_since(now_ms.saturating_sub(limit_ms)));
+    }
+
+    /// Drops a part of the idle sessions, those that nobody used for longest. `false` when none is
+    /// idle.
+    pub(crate) fn evict_oldest(&self) -> bool {
+        let slots = self.slots.borrow();
+        let mut idle: Vec<u64> =
+            slots.values().filter_map(Slot::cell).filter_map(|cell| cell.idle_from()).collect();
+        drop(slots);
+        if idle.is_empty() {
+            return false;
+        }
+        let at = (idle.len() / EVICTED_PART).min(idle.len() - 1);
+        let (_, last, _) = idle.select_nth_unstable(at);
+        let last = *last;
+        self.evict(|cell| cell.idle_since(last));
+        true
+    }
+
+    /// Makes room for one more session in memory.
+    fn make_room(&self) -> Result<(), Fault> {
+        let most = self.journals.plane.limits().sessions_per_shard;
+        if self.slots.borrow().len() < usize::try_from(most).unwrap_or(usize::MAX) {
+            return Ok(());
+        }
+        self.journals.counters().hit(LimitHit::SessionsPerShard);
+        if self.evict_oldest() {
+            return Ok(());
+        }
+        let message = format!(
+            "{most} sessions are at work on this shard (limits.sessions_per_shard): send the request \
+             again later"
+        );
+        Err(Fault::new(FaultKind::Overload, message))
+    }
+
+    fn evict(&self, leaves: impl Fn(&SessionCell) -> bool) {
         let mut slots = self.slots.borrow_mut();
         let before = slots.len();
-        slots.retain(|_, slot| {
-            slot.cell().is_none_or(|cell| !cell.idle_since(now_ms.saturating_sub(limit_ms)))
-        });
+        slots.retain(|_, slot| slot.cell().is_none_or(|cell| !leaves(cell)));
         let evicted = (before - slots.len()) as u64;
         self.journals.counters().evictions.add(evicted);
         self.journals.counters().sessions.sub(evicted);

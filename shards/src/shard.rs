@@ -19,16 +19,19 @@ use rollgate_pipeline::id::ShardIndex;
 use socket2::Socket as Socket2;
 
 use crate::aside::Helper;
-use crate::bounds::{ACCEPT_PAUSE, COMMANDS_AT_ONCE, SWEEP};
+use crate::bodies::Bodies;
+use crate::bounds::{ACCEPT_PAUSE, COMMANDS_AT_ONCE, SWEEP, TURNED_AWAY_AT_ONCE};
 use crate::command::{Command, answer};
 use crate::connection;
+use crate::exchange::Watched;
+use crate::guard::Memory;
 use crate::handover::Socket;
 use crate::journal::{Files, Journals};
 use crate::plane::{Door, Plane};
 use crate::pool::{self, Pool};
 use crate::sessions::Sessions;
 use crate::stall;
-use crate::stats::Counters;
+use crate::stats::{Counters, LimitHit};
 use crate::stream::within;
 use crate::wake::Bell;
 
@@ -45,6 +48,12 @@ pub(crate) struct Shard {
     pub(crate) drain: Bell,
     random: RefCell<Random>,
     pub(crate) desk: RefCell<Desk>,
+    /// Request bodies on their way in.
+    pub(crate) bodies: Rc<Bodies>,
+    /// Connections whose last answers may not have been read.
+    pub(crate) lates: Watched,
+    /// Connections that are told that there is no room.
+    turned_away: Cell<usize>,
     /// Connections and commands at work.
     tasks: Cell<usize>,
     commands: Cell<usize>,
@@ -112,7 +121,7 @@ async fn accept(shard: Rc<Shard>, listener: crate::rt::net::TcpListener) {
 /// Lets commands and sockets in, until the drain begins.
 async fn let_in(shard: Rc<Shard>) {
     poll_fn(|cx| {
-        shard.door().waker.register(cx.waker());
+        shard.door().register(cx.waker());
         shard.let_in_waiting();
         if shard.plane.draining() { Poll::Ready(()) } else { Poll::Pending }
     })
@@ -122,7 +131,7 @@ async fn let_in(shard: Rc<Shard>) {
 /// Lets in what comes while the drain goes on. Never ends.
 async fn serve_commands(shard: Rc<Shard>) {
     poll_fn::<(), _>(|cx| {
-        shard.door().waker.register(cx.waker());
+        shard.door().register(cx.waker());
         shard.let_in_waiting();
         Poll::Pending
     })
@@ -136,7 +145,7 @@ async fn sweep(shard: Rc<Shard>) {
         let pause = pin!(crate::rt::time::sleep(SWEEP));
         match select(draining, pause).await {
             Either::Left(_) => return,
-            Either::Right(_) => shard.sessions.evict_idle(),
+            Either::Right(_) => shard.tidy_up(),
         }
     }
 }
@@ -155,6 +164,9 @@ impl Shard {
             drain: Bell::default(),
             random: RefCell::new(Random::default()),
             desk: RefCell::default(),
+            bodies: Rc::default(),
+            lates: Watched::default(),
+            turned_away: Cell::new(0),
             tasks: Cell::new(0),
             commands: Cell::new(0),
             ended: Bell::default(),
@@ -174,8 +186,49 @@ impl Shard {
         self.random.borrow_mut().next()
     }
 
+    /// Lets go of what nobody is expected to ask for any more, and looks at memory.
+    fn tidy_up(&self) {
+        let guard = &self.plane.guard;
+        if self.index.0 == 0 {
+            guard.look();
+        }
+        self.lates.sweep(self.plane.now().mono_ms);
+        self.sessions.evict_idle();
+        if guard.memory() != Memory::Enough {
+            self.counters().hit(LimitHit::MemoryBytes);
+            self.sessions.evict_oldest();
+        }
+    }
+
+    /// An exchange panicked. When that happens again soon, the data plane ends.
+    pub(crate) fn panicked(&self) {
+        if self.plane.guard.panicked(self.plane.now().mono_ms) {
+            tracing::error!("exchanges panic one after the other: the data plane stops");
+            self.plane.begin_drain();
+        }
+    }
+
+    /// Whether there is room for one more connection. Where there is none, it is told so.
+    fn has_room(self: &Rc<Self>, stream: TcpStream) -> Option<TcpStream> {
+        let most = self.plane.limits().connections_per_shard;
+        if self.counters().connections.get() < u64::from(most) {
+            return Some(stream);
+        }
+        self.counters().hit(LimitHit::ConnectionsPerShard);
+        if self.turned_away.get() < TURNED_AWAY_AT_ONCE {
+            self.turned_away.set(self.turned_away.get() + 1);
+            let task = Task::begin(self);
+            crate::rt::spawn(async move {
+                connection::turn_away(task.shard.clone(), stream, most).await;
+                task.shard.turned_away.set(task.shard.turned_away.get() - 1);
+            });
+        }
+        None
+    }
+
     /// Serves an agent's connection until it ends or moves.
     pub(crate) fn serve(self: &Rc<Self>, stream: TcpStream, unread: BytesMut, moves: u8) {
+        let Some(stream) = self.has_room(stream) else { return };
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection ended before it was served");
             return;
@@ -186,6 +239,7 @@ impl Shard {
             let served = connection::serve(task.shard.clone(), stream, unread, moves);
             if AssertUnwindSafe(served).catch_unwind().await.is_err() {
                 tracing::error!("a connection was dropped after a panic");
+                task.shard.panicked();
             }
             task.shard.counters().connections.sub(1);
         });
@@ -223,7 +277,7 @@ impl Shard {
             }
             task.shard.commands.set(task.shard.commands.get() - counted);
             // Those beyond the bound are still queued.
-            task.shard.door().waker.wake();
+            task.shard.door().wake();
         });
     }
 }

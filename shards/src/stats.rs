@@ -1,6 +1,7 @@
 //! Counters of a shard: written by it alone, read by anyone.
 
 mod histogram;
+mod hit;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,6 +9,7 @@ use rollgate_pipeline::scene::Scene;
 
 pub(crate) use histogram::Histogram;
 pub use histogram::{BUCKETS_US, Times};
+pub use hit::LimitHit;
 
 use crate::{ExchangeStage, ShardStats};
 
@@ -86,6 +88,10 @@ pub(crate) struct Counters {
     pub(crate) stages: [Histogram; ExchangeStage::ALL.len()],
     /// By scene in the order of [`Scene::ALL`].
     pub(crate) turns: [Counter; Scene::ALL.len()],
+    /// Bytes of request bodies on their way in.
+    pub(crate) bodies_bytes: Counter,
+    /// By bound in the order of [`LimitHit::ALL`].
+    pub(crate) limits_hit: [Counter; LimitHit::ALL.len()],
 }
 
 impl Counters {
@@ -94,6 +100,11 @@ impl Counters {
         if let Some(at) = Scene::ALL.iter().position(|other| *other == scene) {
             self.turns[at].add(1);
         }
+    }
+
+    /// A bound was hit.
+    pub(crate) fn hit(&self, bound: LimitHit) {
+        self.limits_hit[bound as usize].add(1);
     }
 
     /// `now_ms`: the monotonic clock that beats are told by.
@@ -138,6 +149,8 @@ impl Counters {
             encodes_held_up: self.encodes_held_up.get(),
             cancelled: self.cancelled.get(),
             turns: self.turns.each_ref().map(Counter::get),
+            bodies_bytes: self.bodies_bytes.get(),
+            limits_hit: self.limits_hit.each_ref().map(Counter::get),
         }
     }
 }

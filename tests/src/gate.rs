@@ -27,6 +27,8 @@ pub struct Settings {
     pub limits: Vec<(&'static str, u64)>,
     /// Seconds between keepalives.
     pub keepalive_s: u64,
+    /// Seconds after which idle sessions leave memory.
+    pub idle_evict_s: u64,
 }
 
 impl Settings {
@@ -39,6 +41,7 @@ impl Settings {
             agents_port: 0,
             limits: Vec::new(),
             keepalive_s: 5,
+            idle_evict_s: 600,
         }
     }
 
@@ -49,6 +52,7 @@ impl Settings {
              [agents]\nlisten = \"127.0.0.1:{port}\"\nkeepalive_s = {keepalive_s}\n\
              [control]\nlisten = \"127.0.0.1:0\"\ntoken = {TOKEN:?}\n\
              [shards]\ncount = {shards}\n\
+             [sessions]\nidle_evict_s = {idle_evict_s}\n\
              [model]\ndir = {model:?}\n\
              [[engines]]\nurl = {engine:?}\nkind = \"vllm\"\n\
              [limits]\n",
@@ -56,6 +60,7 @@ impl Settings {
             port = self.agents_port,
             shards = self.shards,
             keepalive_s = self.keepalive_s,
+            idle_evict_s = self.idle_evict_s,
             model = self.model,
             engine = self.engine,
         );

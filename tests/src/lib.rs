@@ -7,6 +7,7 @@ pub mod chat;
 pub mod corpus;
 pub mod faulty;
 pub mod gate;
+pub mod hasty;
 pub mod launched;
 pub mod process;
 pub mod program;

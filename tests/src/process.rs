@@ -72,9 +72,31 @@ impl Process {
         let _ = self.child.wait();
     }
 
+    /// Sends SIGTERM.
+    pub fn ask_to_end(&self) {
+        self.signal(Signal::SIGTERM);
+    }
+
+    /// Memory of its own that the process has now and had at most, in bytes.
+    pub fn memory(&self) -> (u64, u64) {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))
+            .expect("the process lives");
+        let bytes = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let value = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+            1024 * value.unwrap_or_else(|| panic!("no {name} in {status}"))
+        };
+        (bytes("VmRSS:"), bytes("VmHWM:"))
+    }
+
     /// Sends SIGTERM and waits for the end; the exit code.
     pub fn terminate(&mut self) -> Option<i32> {
         self.signal(Signal::SIGTERM);
+        self.wait()
+    }
+
+    /// Waits for the end; the exit code.
+    pub fn wait(&mut self) -> Option<i32> {
         self.child.wait().ok().and_then(|status| status.code())
     }
 

@@ -1,5 +1,7 @@
 //! What no compiler checks: sizes, names, edges between crates, and that documents tell the truth.
 
+#[path = "tidy/cases.rs"]
+mod cases;
 #[path = "tidy/documents.rs"]
 mod documents;
 #[path = "tidy/edges.rs"]

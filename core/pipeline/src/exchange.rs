@@ -125,6 +125,8 @@ pub struct Passage {
     pub counted: bool,
     /// It was cancelled, since its session is being closed.
     pub cancelled: bool,
+    /// The fault that it was refused with.
+    pub refused: Option<FaultKind>,
     /// The scene of the turn that was recorded of it.
     pub recorded: Option<Scene>,
 }
@@ -253,7 +255,7 @@ impl Exchange {
         let body = cx
             .session
             .admit(cx.gatehouse)
-            .and_then(|()| Intake::new(head.framing, cx.gatehouse.limits.body_bytes));
+            .and_then(|()| Intake::of(head, cx.gatehouse.limits.body_bytes));
         let want = match body {
             Ok(body) => {
                 exchange.stage = Stage::Body(body, cx.desk.share());
@@ -518,6 +520,7 @@ impl Exchange {
     /// Answers with a fault, in the stream if one has begun.
     fn refuse(&mut self, fault: &Fault) -> Want {
         self.stage = Stage::Write(None);
+        self.passage.refused = Some(fault.kind);
         Want::Agent(self.frame_fault(fault))
     }
 

@@ -164,6 +164,8 @@ pub struct Fault {
     pub param: Option<String>,
     /// When to come back, in seconds.
     pub retry_after_s: Option<u32>,
+    /// The methods that the path takes, where it was asked with another one.
+    pub allow: Option<&'static str>,
 }
 
 /// How far a prompt is beyond what fits.
@@ -179,7 +181,7 @@ impl Fault {
     /// A fault of this kind.
     pub fn new(kind: FaultKind, message: impl fmt::Display) -> Self {
         let retry_after_s = matches!(kind.status(), 429 | 503).then_some(1);
-        Self { kind, message: message.to_string(), param: None, retry_after_s }
+        Self { kind, message: message.to_string(), param: None, retry_after_s, allow: None }
     }
 
     /// A prompt that does not fit. Agents look for either of its two wordings to know that they must

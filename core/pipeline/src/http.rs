@@ -5,8 +5,10 @@
 
 mod body;
 mod chunked;
+mod coding;
 mod framing;
 mod head;
+mod plainer;
 mod reply;
 mod route;
 mod write;
@@ -14,6 +16,7 @@ mod write;
 pub use body::{BodyReader, BodyState};
 pub use framing::Framing;
 pub use head::{Header, Method, RequestHead, read_head};
+pub use plainer::Plainer;
 pub use reply::{ReplyFraming, ReplyHead, ReplyReader, read_reply_head};
 pub use route::{Call, Route, guessed, route};
 pub use write::{CONTINUE, chunk, events_head, last_chunk, reply, request_head, rest_of_chunks};

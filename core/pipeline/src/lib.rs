@@ -8,6 +8,8 @@ pub mod engine;
 pub mod exact;
 pub mod exchange;
 pub mod fault;
+#[cfg(test)]
+mod fuzz;
 pub mod http;
 pub mod id;
 pub mod id_text;

@@ -36,6 +36,17 @@ pub struct Limits {
     pub engine_retries: u32,
     /// Exchanges in flight per shard; more are answered 503.
     pub exchanges_per_shard: u32,
+    /// Connections of agents per shard; more are answered 503 and closed.
+    pub connections_per_shard: u32,
+    /// Sessions in memory per shard. Where there are more, those leave that were idle for longest;
+    /// where none is idle, exchanges are answered 503.
+    pub sessions_per_shard: u32,
+    /// Bytes of request bodies on their way in, per shard. Beyond it bodies wait for each other, then
+    /// are answered 503.
+    pub bodies_bytes_per_shard: u64,
+    /// Memory of the process, in bytes; 0: [`MEMORY_SHARE_PERCENT`] of what the machine or the
+    /// control group has. Beyond it idle sessions leave memory, then exchanges are answered 503.
+    pub memory_bytes: u64,
     /// How long a drain waits for exchanges in flight.
     pub drain_ms: u64,
     /// How long a turn that the engine gave up on waits for the engine to sample again.
@@ -62,6 +73,10 @@ impl Default for Limits {
             engine_queue: 1_024,
             engine_retries: 2,
             exchanges_per_shard: 4_096,
+            connections_per_shard: 16_384,
+            sessions_per_shard: 16_384,
+            bodies_bytes_per_shard: 512 << 20,
+            memory_bytes: 0,
             drain_ms: 30_000,
             park_ms: 120_000,
             unseen_bytes: 256 << 20,
@@ -69,6 +84,16 @@ impl Default for Limits {
     }
 }
 
+/// The part of the machine's memory that is used where `memory_bytes` is 0, in percent.
+pub const MEMORY_SHARE_PERCENT: u64 = 80;
+/// How fast a request body must come on average, in bytes a second, beyond its first `body_ms`.
+pub const BODY_BYTES_PER_S: u64 = 8 << 10;
+/// How many times its size a compressed body may expand to.
+pub const EXPANSION: u64 = 256;
+/// What any compressed body may expand to, however small it is, in bytes.
+pub const EXPANSION_FREE_BYTES: u64 = 1 << 20;
+/// Largest window of a `zstd` body, as the power of two of its bytes: what HTTP demands of readers.
+pub const ZSTD_WINDOW_LOG: u32 = 23;
 /// Largest request or reply head, in bytes.
 pub const HEAD_BYTES: usize = 64 << 10;
 /// Most header fields of a head.

@@ -42,6 +42,7 @@ fn journals(directory: &Path, durability: Durability) -> Rc<Journals> {
         idle_evict_ms: 0,
         pin: false,
         open_journals: 8,
+        guard: crate::guard::Guard::new(&Default::default()),
         doors: vec![Door::default()],
         draining: AtomicBool::new(false),
         running: AtomicUsize::new(1),

@@ -71,6 +71,11 @@ impl SessionCell {
         self.stays.get() == 0 && self.used_mono_ms.get() <= mono_ms
     }
 
+    /// Since when nobody uses it, in monotonic milliseconds; `None` when somebody does.
+    pub(super) fn idle_from(&self) -> Option<u64> {
+        (self.stays.get() == 0).then(|| self.used_mono_ms.get())
+    }
+
     /// Exchanges under way.
     pub(crate) fn exchanges(&self) -> u32 {
         self.exchanges.get()

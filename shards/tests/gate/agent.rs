@@ -118,6 +118,13 @@ impl Agent {
         matches!(self.reader.read(&mut [0]), Ok(0))
     }
 
+    /// All that comes until the other side closes.
+    pub fn rest(&mut self) -> String {
+        let mut text = String::new();
+        self.reader.read_to_string(&mut text).unwrap();
+        text
+    }
+
     /// Says that nothing more will be sent, and goes on reading.
     pub fn half_close(&mut self) {
         self.stream.shutdown(Shutdown::Write).unwrap();

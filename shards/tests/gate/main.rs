@@ -9,13 +9,18 @@
 
 mod agent;
 mod aside;
+mod bounded;
 mod closing;
 mod counts;
+mod draining;
 mod engine;
 mod engines;
 mod exchanges;
+mod hostile;
 mod journals;
+mod moves;
 mod node;
+mod odd;
 mod orphans;
 mod pool;
 mod retries;

@@ -6,7 +6,9 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use rollgate_pipeline::scene::Scene;
-use rollgate_shards::{BUCKETS_US, EngineFailure, EngineStats, ExchangeStage, ShardStats, Times};
+use rollgate_shards::{
+    BUCKETS_US, EngineFailure, EngineStats, ExchangeStage, LimitHit, ShardStats, Times,
+};
 
 use super::Shared;
 
@@ -25,7 +27,7 @@ const fn gauge(name: &'static str, help: &'static str, read: fn(&ShardStats) -> 
     Metric { name, kind: "gauge", help, read }
 }
 
-const METRICS: [Metric; 36] = [
+const METRICS: [Metric; 43] = [
     counter("rollgate_exchanges_total", "Exchanges that ended.", |s| s.exchanges),
     counter("rollgate_faults_total", "Exchanges that ended in a fault.", |s| s.faults),
     counter("rollgate_handovers_out_total", "Connections handed to another shard.", |s| {
@@ -105,11 +107,15 @@ const METRICS: [Metric; 36] = [
     gauge("rollgate_longest_stall_ms", "The longest of them since the start.", |s| {
         s.longest_stall_ms
     }),
+    gauge("rollgate_bodies_bytes", "Bytes of request bodies on their way in.", |s| s.bodies_bytes),
     gauge("rollgate_beat_age_ms", "Time since a shard was last in its loop.", |s| s.beat_age_ms),
 ];
 
 /// A histogram with a label for the stage.
 const STAGES: &str = "rollgate_exchange_stage_seconds";
+
+/// Has a second label: the bound.
+const HITS: &str = "rollgate_limits_hit_total";
 
 /// Has a second label: the scene. What no rule holds for is there as `unknown`.
 const TURNS: &str = "rollgate_turns_total";
@@ -183,6 +189,13 @@ fn text(shards: &[ShardStats]) -> String {
             let _ = writeln!(text, "{TURNS}{{shard=\"{shard}\",scene=\"{scene}\"}} {count}");
         }
     }
+    let _ = writeln!(text, "# HELP {HITS} Bounds that were hit.\n# TYPE {HITS} counter");
+    for (shard, stats) in shards.iter().enumerate() {
+        for bound in LimitHit::ALL {
+            let (name, count) = (bound.name(), stats.hits(bound));
+            let _ = writeln!(text, "{HITS}{{shard=\"{shard}\",limit=\"{name}\"}} {count}");
+        }
+    }
     for Metric { name, kind, help, read } in &METRICS {
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         for (shard, stats) in shards.iter().enumerate() {
@@ -234,6 +247,7 @@ mod tests {
     fn each_counter_is_told_once_per_shard() {
         let mut busy = ShardStats { exchanges: 7, torn_tails: 2, ..ShardStats::default() };
         busy.turns[Scene::ALL.len() - 1] = 3;
+        busy.limits_hit[LimitHit::BodyMs as usize] = 4;
         busy.stages[1] = Times { count: 3, sum_us: 300, ..Times::default() };
         (busy.stages[1].buckets[0], busy.stages[1].buckets[1]) = (2, 1);
         let text = text(&[ShardStats::default(), busy]);
@@ -243,6 +257,8 @@ mod tests {
             "rollgate_exchanges_total{shard=\"1\"} 7",
             "# TYPE rollgate_sessions gauge",
             "rollgate_torn_tails_total{shard=\"1\"} 2",
+            "rollgate_limits_hit_total{shard=\"1\",limit=\"body_ms\"} 4",
+            "rollgate_limits_hit_total{shard=\"0\",limit=\"body_ms\"} 0",
             "# TYPE rollgate_turns_total counter",
             "rollgate_turns_total{shard=\"1\",scene=\"unknown\"} 3",
             "rollgate_turns_total{shard=\"1\",scene=\"main\"} 0",
@@ -255,7 +271,8 @@ mod tests {
         ] {
             assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line}");
         }
-        let stages = 2 + 2 * ExchangeStage::ALL.len() * (BUCKETS_US.len() + 3);
+        let hits = 2 + 2 * LimitHit::ALL.len();
+        let stages = hits + 2 + 2 * ExchangeStage::ALL.len() * (BUCKETS_US.len() + 3);
         assert_eq!(text.lines().count(), METRICS.len() * 4 + 2 + 2 * Scene::ALL.len() + stages);
     }
 

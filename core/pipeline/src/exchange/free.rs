@@ -26,6 +26,9 @@ pub(super) fn refusal_with(
     if let Some(seconds) = &retry_after {
         extra.push(("retry-after", seconds.as_str()));
     }
+    if let Some(methods) = fault.allow {
+        extra.push(("allow", methods));
+    }
     if fault.kind == FaultKind::WrongKey {
         extra.push(("www-authenticate", "Bearer"));
     }

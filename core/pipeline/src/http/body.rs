@@ -1,10 +1,12 @@
-//! Request bodies: by length or chunked, bounded.
+//! Request bodies: by length or chunked, plain or compressed, bounded.
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use super::Framing;
 use super::chunked::{ChunkError, Chunked};
+use super::coding::{Coding, CodingError, Expander};
+use super::{Framing, RequestHead};
 use crate::fault::{Fault, FaultKind};
+use crate::limits::EXPANSION;
 
 /// Bytes of a body for which room is made before they are here.
 const TRUSTED_BYTES: usize = 64 << 10;
@@ -21,6 +23,9 @@ pub enum BodyState {
 /// Reads one body from a stream of bytes, leaving what follows it.
 pub struct BodyReader {
     rest: Rest,
+    /// What came of the body and is compressed. Emptied by every read.
+    wire: BytesMut,
+    expander: Option<Expander>,
     body: BytesMut,
     limit_bytes: u64,
 }
@@ -39,41 +44,61 @@ impl BodyReader {
             Framing::Length(left) => Rest::Length { left },
             Framing::Chunked => Rest::Chunked(Chunked::new(limit_bytes)),
         };
-        Ok(Self { rest, body: BytesMut::new(), limit_bytes })
+        let (wire, body) = (BytesMut::new(), BytesMut::new());
+        Ok(Self { rest, wire, expander: None, body, limit_bytes })
+    }
+
+    /// A reader for the body behind this head. What is compressed is expanded as it comes, to no more
+    /// than the limit.
+    pub fn of(head: &RequestHead, limit_bytes: u64) -> Result<Self, Fault> {
+        let mut reader = Self::new(head.framing, limit_bytes)?;
+        let expander = Expander::new(Coding::of(head)?, limit_bytes);
+        reader.expander = expander.map_err(|error| reader.refusal(error))?;
+        Ok(reader)
+    }
+
+    /// Whether it is compressed.
+    pub(crate) fn expands(&self) -> bool {
+        self.expander.is_some()
     }
 
     /// Takes what belongs to the body off the front of `buf`.
     pub fn read(&mut self, buf: &mut BytesMut) -> Result<BodyState, Fault> {
+        let into = if self.expander.is_some() { &mut self.wire } else { &mut self.body };
         let done = match &mut self.rest {
             Rest::Length { left } => {
                 let here = (*left).min(buf.len() as u64) as usize;
-                if self.body.is_empty() && here as u64 == *left {
-                    self.body = buf.split_to(here);
+                if into.is_empty() && here as u64 == *left {
+                    *into = buf.split_to(here);
                 } else {
-                    reserve(&mut self.body, here, *left);
-                    self.body.extend_from_slice(&buf[..here]);
+                    reserve(into, here, *left);
+                    into.extend_from_slice(&buf[..here]);
                     buf.advance(here);
                 }
                 *left -= here as u64;
                 *left == 0
             }
-            Rest::Chunked(chunked) => {
-                chunked.read(buf, &mut self.body).map_err(|error| match error {
-                    ChunkError::TooLarge => too_large(self.limit_bytes),
-                    ChunkError::Bad(why) => Fault::new(
-                        FaultKind::BadHttp,
-                        format!("the chunked request body is malformed: {why}"),
-                    ),
-                })?
-            }
+            Rest::Chunked(chunked) => chunked.read(buf, into).map_err(|error| match error {
+                ChunkError::TooLarge => too_large(self.limit_bytes),
+                ChunkError::Bad(why) => Fault::new(
+                    FaultKind::BadHttp,
+                    format!("the chunked request body is malformed: {why}"),
+                ),
+            })?,
         };
+        if let Some(expander) = &mut self.expander {
+            let taken = expander.take(&mut self.wire, &mut self.body);
+            let ended = if done { taken.and_then(|()| expander.finish()) } else { taken };
+            ended.map_err(|error| self.refusal(error))?;
+        }
         Ok(if done { BodyState::Done } else { BodyState::More })
     }
 
     /// How many bytes at the front of `buf` belong to the body, where they can be looked at before
-    /// they are read: where its length is known.
+    /// they are read: where its length is known and it is not compressed.
     pub(crate) fn ahead(&self, buf: &BytesMut) -> Option<usize> {
         match &self.rest {
+            _ if self.expander.is_some() => None,
             Rest::Length { left } => Some((*left).min(buf.len() as u64) as usize),
             Rest::Chunked(_) => None,
         }
@@ -100,6 +125,24 @@ impl BodyReader {
     /// Forgets so many bytes at its front.
     pub(crate) fn forget(&mut self, bytes: usize) {
         self.body.advance(bytes.min(self.body.len()));
+    }
+
+    fn refusal(&self, error: CodingError) -> Fault {
+        match error {
+            CodingError::TooLarge => too_large(self.limit_bytes),
+            CodingError::TooDense => Fault::new(
+                FaultKind::BodyTooLarge,
+                format!(
+                    "the compressed request body expands to more than {EXPANSION} times its size; \
+                     send it plain"
+                ),
+            ),
+            CodingError::Corrupt => Fault::new(
+                FaultKind::BadHttp,
+                "the compressed request body cannot be expanded: it is damaged, cut off or not what \
+                 Content-Encoding says",
+            ),
+        }
     }
 
     /// The body as far as it was read.

@@ -20,8 +20,9 @@ pub(super) enum ChunkError {
 pub(super) struct Chunked {
     place: Place,
     limit_bytes: u64,
+    /// Data announced so far.
+    data_bytes: u64,
     extra_bytes: usize,
-    taken_bytes: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +36,7 @@ enum Place {
 
 impl Chunked {
     pub(super) fn new(limit_bytes: u64) -> Self {
-        Self { place: Place::Size, limit_bytes, extra_bytes: 0, taken_bytes: 0 }
+        Self { place: Place::Size, limit_bytes, data_bytes: 0, extra_bytes: 0 }
     }
 
     /// Moves what belongs to the body from `buf` to `body`; `true` when the body is complete.
@@ -48,9 +49,7 @@ impl Chunked {
             match self.place {
                 Place::Done => return Ok(true),
                 Place::Data { left } => {
-                    let taken = move_up_to(left, buf, body);
-                    self.taken_bytes += taken;
-                    let left = left - taken;
+                    let left = left - move_up_to(left, buf, body);
                     self.place = if left > 0 { Place::Data { left } } else { Place::DataEnd };
                     if left > 0 {
                         return Ok(false);
@@ -69,9 +68,10 @@ impl Chunked {
             Place::Size => {
                 let (size, extension_bytes) = chunk_size(line)?;
                 self.spend(extension_bytes)?;
-                if size > self.limit_bytes.saturating_sub(self.taken_bytes) {
+                if size > self.limit_bytes.saturating_sub(self.data_bytes) {
                     return Err(ChunkError::TooLarge);
                 }
+                self.data_bytes += size;
                 Ok(if size == 0 { Place::Trailers } else { Place::Data { left: size } })
             }
             Place::Trailers if !line.is_empty() => {

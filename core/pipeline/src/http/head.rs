@@ -74,6 +74,8 @@ pub struct RequestHead {
     pub keep_alive: bool,
     /// Whether the agent waits for `100 Continue` before it sends the body.
     pub expect_continue: bool,
+    /// Whether the agent speaks HTTP/1.0, which knows no chunks: see [`super::Plainer`].
+    pub http10: bool,
     /// Whether a WebSocket upgrade was asked for.
     pub upgrade: bool,
 }
@@ -144,6 +146,7 @@ fn digest(request: &httparse::Request<'_, '_>) -> Result<RequestHead, Fault> {
         keep_alive: framing::keep_alive(version, fields),
         expect_continue: version == Version::Http11
             && framing::names(fields, "expect", "100-continue"),
+        http10: version == Version::Http10,
         // Other upgrades (`h2c`, which some HTTP clients offer on each call) may be ignored.
         upgrade: framing::names(fields, "upgrade", "websocket"),
     })

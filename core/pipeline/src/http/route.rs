@@ -3,6 +3,7 @@
 //! `[/k/KEY][/scene/NAME][/v1]/CALL[?QUERY]`, in every spelling that base URLs lead to. No message
 //! of this file repeats what was sent: any part of it may be a key.
 
+use super::coding::Coding;
 use super::{Method, RequestHead};
 use crate::fault::{Fault, FaultKind};
 use crate::id::SessionKey;
@@ -110,10 +111,10 @@ fn find(head: &RequestHead) -> Result<Route, Fault> {
     if !methods.contains(&head.method) {
         let want = if call.asks() { "POST" } else { "GET" };
         let why = format!("this path exists, but it takes {want} only");
-        return Err(Fault::new(FaultKind::WrongMethod, why));
+        return Err(Fault { allow: Some(allow), ..Fault::new(FaultKind::WrongMethod, why) });
     }
     if call.asks() {
-        plain_body(head)?;
+        Coding::of(head)?;
     }
     // A sign of life needs no key, so none is looked at.
     let key = match call {
@@ -222,23 +223,6 @@ fn credentials(value: &str) -> &str {
     }
 }
 
-/// Refuses a compressed body.
-fn plain_body(head: &RequestHead) -> Result<(), Fault> {
-    let plain = head
-        .headers
-        .iter()
-        .filter(|header| header.name == "content-encoding")
-        .flat_map(|header| header.value.split(','))
-        .all(|coding| matches!(coding.trim().to_ascii_lowercase().as_str(), "" | "identity"));
-    if plain {
-        return Ok(());
-    }
-    Err(Fault::new(
-        FaultKind::UnsupportedEncoding,
-        "compressed request bodies are not read; turn request compression off in the agent",
-    ))
-}
-
 fn percent_decoded(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -281,6 +265,7 @@ mod tests {
             framing: Framing::None,
             keep_alive: true,
             expect_continue: false,
+            http10: false,
             upgrade: fields.iter().any(|(name, _)| *name == "upgrade"),
         }
     }
@@ -360,6 +345,12 @@ mod tests {
         check("GET /v1/chat/completions", &[], "wrong_method");
         check("DELETE /v1/models", &[], "wrong_method");
         check("POST /healthz", &[], "wrong_method");
+        for (line, allow) in
+            [("GET /v1/messages", "POST, OPTIONS"), ("PUT /v1/models/x", "GET, HEAD, OPTIONS")]
+        {
+            let (_, fault) = route(&head(line, &[])).unwrap_err();
+            assert_eq!(fault.allow, Some(allow), "{line}");
+        }
         let (_, fault) = route(&head("POST /scene/x/models", &[])).unwrap_err();
         assert!(fault.message.contains("main, subagent, compaction"), "{fault}");
         let (_, fault) = route(&head("POST /v1/message", &[])).unwrap_err();
@@ -401,13 +392,15 @@ mod tests {
     }
 
     #[test]
-    fn l06_compressed_bodies_are_refused() {
+    fn l06_codings_that_are_not_read_are_refused() {
         let cases = [
             ("identity", "Chat, no key, no scene"),
             ("", "Chat, no key, no scene"),
-            ("gzip", "unsupported_encoding"),
-            ("ZSTD", "unsupported_encoding"),
+            ("gzip", "Chat, no key, no scene"),
+            ("Deflate", "Chat, no key, no scene"),
+            ("identity, ZSTD", "Chat, no key, no scene"),
             ("identity, br", "unsupported_encoding"),
+            ("gzip, gzip", "unsupported_encoding"),
             ("foo", "unsupported_encoding"),
         ];
         for (coding, want) in cases {

@@ -1,5 +1,9 @@
 //! Bytes in, text out; each case at every cut of its bytes.
 
+mod codings;
+mod fuzz;
+mod plainer;
+
 use bytes::BytesMut;
 use proptest::prelude::*;
 

@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use super::hash::Hash;
 use super::watch::{Base, Candidate, Watch};
 use crate::fault::Fault;
-use crate::http::{BodyReader, BodyState, Framing};
+use crate::http::{BodyReader, BodyState, Framing, RequestHead};
 
 /// Takes in one body.
 pub(crate) struct Intake {
@@ -25,12 +25,13 @@ pub(crate) struct Arrived {
 }
 
 impl Intake {
-    /// For a body so delimited. A length over the limit is refused before a byte is read.
-    pub(crate) fn new(framing: Framing, limit_bytes: u64) -> Result<Self, Fault> {
-        let body = BodyReader::new(framing, limit_bytes)?;
-        let total = match framing {
-            Framing::Length(bytes) => Some(bytes as usize),
-            Framing::None | Framing::Chunked => None,
+    /// For the body behind this head. A length over the limit is refused before a byte is read. Of a
+    /// compressed one it is not known where it ends once it is expanded.
+    pub(crate) fn of(head: &RequestHead, limit_bytes: u64) -> Result<Self, Fault> {
+        let body = BodyReader::of(head, limit_bytes)?;
+        let total = match head.framing {
+            Framing::Length(bytes) if !body.expands() => Some(bytes as usize),
+            Framing::Length(_) | Framing::None | Framing::Chunked => None,
         };
         Ok(Self { body, total, watch: None })
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use bytes::BytesMut;
 
 use super::*;
-use crate::http::{BodyState, Framing};
+use crate::http::{BodyState, read_head};
 use crate::turn::Reply;
 
 mod random;
@@ -48,7 +48,12 @@ impl Reader {
 
     /// Reads a body that comes in pieces of these lengths, in turns.
     fn read_cut(&mut self, body: &[u8], cuts: &[usize], chunked: bool) -> Request {
-        let framing = if chunked { Framing::Chunked } else { Framing::Length(body.len() as u64) };
+        let framing = match chunked {
+            true => "transfer-encoding: chunked".to_owned(),
+            false => format!("content-length: {}", body.len()),
+        };
+        let head = format!("POST / HTTP/1.1\r\nhost: g\r\n{framing}\r\n\r\n");
+        let head = read_head(&mut BytesMut::from(head.as_str())).unwrap().unwrap();
         let mut sent = Vec::new();
         let mut rest = body;
         let mut cuts_again = cuts.iter().cycle();
@@ -63,7 +68,7 @@ impl Reader {
         if chunked {
             sent.push(b"0\r\n\r\n".to_vec());
         }
-        let mut intake = Intake::new(framing, 1 << 30).unwrap();
+        let mut intake = Intake::of(&head, 1 << 30).unwrap();
         intake.compare(self.hash, || self.seen.candidates(self.dialect));
         let mut buf = BytesMut::new();
         let mut state = intake.read(&mut buf).unwrap();

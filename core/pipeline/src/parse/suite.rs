@@ -5,6 +5,7 @@
 
 mod calls;
 mod dialects;
+mod fuzz;
 mod good;
 mod properties;
 mod thoughts;

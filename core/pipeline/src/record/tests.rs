@@ -1,5 +1,7 @@
 //! Records survive their frames; torn ends are told from damage.
 
+mod fuzz;
+
 use serde_json::Map;
 
 use super::*;

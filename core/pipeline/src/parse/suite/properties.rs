@@ -9,7 +9,7 @@ use crate::id::TokenId;
 use crate::parse::Parsed;
 use crate::parse::fake::{Case, Fake};
 
-fn run(dialect: &Dialect, fake: &Fake, ids: &[TokenId], stop: Option<&str>) -> Parsed {
+pub(super) fn run(dialect: &Dialect, fake: &Fake, ids: &[TokenId], stop: Option<&str>) -> Parsed {
     let Dialect { family, close, prompt, .. } = *dialect;
     Case { family, fake: fake.clone(), close, prompt, tools: &tools() }.run(fake, ids, stop)
 }
