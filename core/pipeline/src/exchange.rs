@@ -196,7 +196,7 @@ pub struct Exchange {
 }
 
 enum Stage {
-    Body(Intake, Share),
+    Body(Box<Intake>, Share),
     /// The session's budget is all reserved: waits for calls under way.
     Queue(Box<Request>),
     /// Waits for what comes of the same request, whose agent is gone.
@@ -258,7 +258,7 @@ impl Exchange {
             .and_then(|()| Intake::of(head, cx.gatehouse.limits.body_bytes));
         let want = match body {
             Ok(body) => {
-                exchange.stage = Stage::Body(body, cx.desk.share());
+                exchange.stage = Stage::Body(Box::new(body), cx.desk.share());
                 Want::AgentBytes
             }
             Err(fault) => {

@@ -1,11 +1,12 @@
 //! Retries told from siblings, by the state of connections.
 //!
 //! Each exchange holds a ticket. Its key is what was asked: the call, the body as sent (but for what
-//! agents write in another order whenever they try again), the scene of the URL, the headers that say which agent asks. An equal request is a *retry* only where the agent of the
-//! first one is gone, before or while it took the answer; it then *adopts* the first one: it waits
-//! for what comes of it, or gets at once what already came of it. Two equal requests whose agents
-//! are both there are siblings (best of k, identical subagents) and sample on their own. So is a
-//! third one, when the first is adopted: one orphan stands for one retry.
+//! agents write in another order whenever they try again), the scene of the URL, the headers that say
+//! which agent asks. An equal request is a *retry* only where the agent of the first one is gone,
+//! before or while it took the answer; it then *adopts* the first one: it waits for what comes of it,
+//! or gets at once what already came of it. Two equal requests whose agents are both there are
+//! siblings (best of k, identical subagents) and sample on their own. So is a third one, when the
+//! first is adopted: one orphan stands for one retry.
 //!
 //! The answer of an orphan is kept for the grace period, and no longer: a retry that comes later
 //! asks the engine again. Tickets live in memory only, like the connections they speak of.

@@ -299,6 +299,9 @@ fn short_bytes<P: Parts>(layout: &Layout<P>) -> usize {
 /// What is long: tools and standing instructions, with what their bytes are known by.
 type Long<T> = Option<(Key, Read<T>)>;
 
+/// Those of a request.
+type LongOf<P> = (Long<<P as Parts>::Tools>, Long<<P as Parts>::Standing>);
+
 impl<P: Parts> Reading<'_, P> {
     /// The outline of the rest, and whether it ends as the body that it follows.
     fn outline<'t>(&mut self, text: &'t str) -> Option<(Outline<'t>, bool)> {
@@ -320,11 +323,7 @@ impl<P: Parts> Reading<'_, P> {
     }
 
     /// Tools and standing instructions.
-    fn long(
-        &mut self,
-        outline: &Outline<'_>,
-        same_tail: bool,
-    ) -> Option<(Long<P::Tools>, Long<P::Standing>)> {
+    fn long(&mut self, outline: &Outline<'_>, same_tail: bool) -> Option<LongOf<P>> {
         let (mut tools, mut standing) = (None, None);
         let mut names = (0, 0, usize::from(outline.list.is_some()));
         if let Some(known) = &self.known {

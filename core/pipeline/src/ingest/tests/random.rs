@@ -59,9 +59,9 @@ fn check_copies(reader: &Reader, last: &Last, talk: &Talk, messages: &[Message])
     }
     let pairs = talk.entries.iter().zip(&last.talk.entries);
     let same = pairs.take_while(|(one, other)| one == other).count();
-    for at in 0..settled(reader, talk, same).min(settled(reader, &last.talk, same)) {
-        let copy = messages[at].is_copy_of(&last.messages[at]);
-        assert!(copy || messages[at] != last.messages[at], "message {at} was read again");
+    let count = settled(reader, talk, same).min(settled(reader, &last.talk, same));
+    for (at, (now, before)) in messages.iter().zip(&last.messages).take(count).enumerate() {
+        assert!(now.is_copy_of(before) || now != before, "message {at} was read again");
     }
 }
 
