@@ -4,12 +4,13 @@
 
 mod engine;
 mod late;
+mod stages;
 mod watch;
 
 use std::convert::identity;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rollgate_pipeline::exchange::{Context, Desk, Exchange, Want};
@@ -18,11 +19,12 @@ use rollgate_pipeline::http::{self, Framing, RequestHead, Route};
 use rollgate_pipeline::protocol::Dialect;
 
 use crate::connection::{After, Connection};
-use crate::pool::Reply;
+use crate::pool::{Reply, Trail};
 use crate::sessions::{ExchangeSeat, Stay};
 use crate::shard::Shard;
 use crate::stream::{has_ended, read, within};
 pub(crate) use late::Late;
+use stages::Stages;
 use watch::{Leave, Pause, Presence};
 
 /// One exchange under way.
@@ -35,10 +37,13 @@ struct Course<'a> {
     stay: Stay,
     /// The engine's reply, while it is read.
     reply: Option<Reply>,
+    /// What the call has been through.
+    trail: Trail,
     body: Body,
     presence: Presence,
     /// Something of an answer has left.
     answered: bool,
+    stages: Stages,
 }
 
 /// How far the request's body is.
@@ -71,10 +76,12 @@ pub(crate) async fn run(
     stay: Stay,
 ) -> After {
     let shard = agent.shard.clone();
-    let in_flight = InFlight::begin(&shard);
+    let (in_flight, mut stages) = (InFlight::begin(&shard), Stages::begin());
     let seat = stay.sit();
     let dialect = route.call.dialect();
+    let since = Instant::now();
     let begun = step(&shard, &stay, |cx| Exchange::new(head, &route, cx));
+    stages.worked(since.elapsed());
     let Ok((exchange, want)) = begun else {
         return panicked(agent, &stay, dialect, false).await;
     };
@@ -87,9 +94,11 @@ pub(crate) async fn run(
         _seat: seat,
         stay,
         reply: None,
+        trail: Trail::default(),
         body: Body::Untouched { wait },
         presence: Presence::default(),
         answered: false,
+        stages,
     };
     match course.drive(want).await {
         Ok(keep_alive) => course.end(keep_alive),
@@ -138,6 +147,7 @@ impl Course<'_> {
     /// Does what the exchange wants until it is over. Whether another request may follow.
     async fn drive(&mut self, mut want: Want) -> Result<bool, Broken> {
         loop {
+            let waiting = self.stages.wait(&want);
             want = match want {
                 Want::AgentBytes => self.agent_bytes().await?,
                 Want::Engine(request) => self.engine(request).await?,
@@ -155,6 +165,7 @@ impl Course<'_> {
                     return Ok(keep_alive);
                 }
             };
+            self.stages.waited(&waiting);
         }
     }
 
@@ -169,14 +180,17 @@ impl Course<'_> {
         if let Some(scene) = passage.recorded {
             counters.turn(scene);
         }
+        self.stages.end(counters, &self.stay, &self.exchange);
     }
 
     fn step<T>(
         &mut self,
         take: impl FnOnce(&mut Exchange, &mut Context<'_>) -> T,
     ) -> Result<T, Broken> {
-        let exchange = &mut self.exchange;
-        step(&self.shard, &self.stay, |cx| take(exchange, cx))
+        let (exchange, since) = (&mut self.exchange, Instant::now());
+        let taken = step(&self.shard, &self.stay, |cx| take(exchange, cx));
+        self.stages.worked(since.elapsed());
+        taken
     }
 
     async fn agent_bytes(&mut self) -> Result<Want, Broken> {

@@ -20,8 +20,12 @@ use rollgate_pipeline::record::{Reward, SessionOptions};
 use crate::command::{Answer, Command};
 use crate::engine::Engine;
 use crate::plane::{Door, Plane};
-use crate::{CommandError, Created, Driver, GateConfig, ShardStats, StartError};
-use crate::{driver, listener, shard, sync};
+use crate::pool::health::Health;
+use crate::pool::meter::Meter;
+use crate::{
+    CommandError, Created, Driver, EngineStats, GateConfig, NotReady, ShardStats, StartError,
+};
+use crate::{cores, driver, listener, shard, sync};
 
 /// The running data plane. Clones speak to the same one; it stops when the last is dropped.
 #[derive(Clone)]
@@ -63,15 +67,21 @@ impl Gate {
         let directory = File::open(&journals)
             .map_err(|error| environment(format!("{}: {error}", journals.display())))?;
         let engines = config.engines.iter().map(|target| Engine::settle(target, shards));
-        let engines = engines.collect::<Result<_, _>>()?;
+        let engines = engines.collect::<Result<Vec<_>, _>>()?;
+        let looked_at = config.gatehouse.limits.engine_health_ms > 0;
+        let meters = || engines.iter().map(|_| Meter::default()).collect();
         let (agents_addr, listeners) = listener::bind(config.listen, usize::from(shards), driver)?;
         let plane = Arc::new(Plane {
             gatehouse: config.gatehouse,
             driver,
             durability: config.durability,
             journals,
+            healths: engines.iter().map(|_| Health::new(looked_at)).collect(),
+            meters: (0..shards).map(|_| meters()).collect(),
             engines,
             idle_evict_ms: config.idle_evict_ms,
+            pin: config.pin,
+            open_journals: cores::open_journals(usize::from(shards)),
             doors: (0..shards).map(|_| Door::default()).collect(),
             draining: AtomicBool::new(false),
             running: AtomicUsize::new(usize::from(shards)),
@@ -164,7 +174,27 @@ impl Gate {
 
     /// Counters, by shard.
     pub fn stats(&self) -> Vec<ShardStats> {
-        self.inner.plane.doors.iter().map(|door| door.counters.read()).collect()
+        let now_ms = self.inner.plane.now().mono_ms;
+        self.inner.plane.doors.iter().map(|door| door.counters.read(now_ms)).collect()
+    }
+
+    /// How each engine is, and what came of its calls.
+    pub fn engines(&self) -> Vec<EngineStats> {
+        let plane = &self.inner.plane;
+        let engines = plane.engines.iter().zip(&plane.healths).enumerate();
+        let stats = engines.map(|(at, (engine, health))| EngineStats {
+            name: engine.name.clone(),
+            state: health.state().name(),
+            up: health.state().up(),
+            changes: health.changes(),
+            shards: plane.meters.iter().map(|meters| meters[at].read()).collect(),
+        });
+        stats.collect()
+    }
+
+    /// Why this node should be given no work now; empty: it should. Blocks: it writes a file.
+    pub fn unready(&self) -> Vec<NotReady> {
+        crate::ready::look(&self.inner.plane)
     }
 
     /// Stops accepting, finishes what is in flight within the limit, syncs, ends the threads.
@@ -253,6 +283,11 @@ fn start_shards(
 fn run_shard(ended: Ended, listener: TcpListener, ready: mpsc::Sender<std::io::Result<()>>) {
     let (plane, shard) = (ended.plane.clone(), ended.shard);
     let driver = plane.driver;
+    if plane.pin
+        && let Err(reason) = cores::pin(usize::from(shard.0))
+    {
+        tracing::warn!(%reason, shard = shard.0, "a shard cannot be bound to a core");
+    }
     let ready = Cell::new(Some(ready));
     // The one who starts us waits for this, unless another shard has failed already.
     let tell = |outcome| ready.take().map(|ready| ready.send(outcome));

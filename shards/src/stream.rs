@@ -9,6 +9,7 @@ use crate::rt::buf::IoBufMut;
 use crate::rt::io::{AsyncReadRent, AsyncWriteRent};
 use crate::rt::net::TcpStream;
 use bytes::{Buf, Bytes, BytesMut};
+use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
 use crate::bounds::{MOST_READ_BYTES, READ_BYTES};
@@ -34,6 +35,13 @@ pub(crate) async fn read(stream: &mut TcpStream, buf: &mut BytesMut) -> io::Resu
 pub(crate) fn has_ended(stream: &TcpStream) -> bool {
     let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
     matches!(recv(stream.as_raw_fd(), &mut [0], flags), Ok(0))
+}
+
+/// Whether the other end has neither closed nor sent anything, as far as is known by now. Does not
+/// wait.
+pub(crate) fn is_quiet(stream: &TcpStream) -> bool {
+    let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+    recv(stream.as_raw_fd(), &mut [0], flags) == Err(Errno::EAGAIN)
 }
 
 /// Writes all of it. `piece` bounds the wait for the peer to take one piece.
