@@ -4,7 +4,6 @@
 //! without it nothing is measured.
 
 #![expect(
-    missing_docs,
     clippy::disallowed_methods,
     clippy::expect_used,
     clippy::print_stdout,
