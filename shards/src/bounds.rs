@@ -46,6 +46,7 @@ pub(crate) const LINGER: Duration = Duration::from_millis(2_000);
 pub(crate) const LINGER_BYTES: usize = 16 << 20;
 /// Pause after an accept that failed (out of descriptors, mostly).
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+#[cfg_attr(feature = "sim", expect(dead_code, reason = "simulated listeners have no bound"))]
 /// Connections waiting to be accepted, per shard.
 pub(crate) const BACKLOG: i32 = 4_096;
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::rt::io::AsyncWriteRent;
 use crate::rt::net::TcpStream;
+use crate::rt::time::now;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::{Either, select};
 use rollgate_pipeline::exchange;
@@ -113,7 +114,7 @@ impl Connection {
 
     async fn next(&mut self) -> Next {
         let limits = self.shard.plane.limits();
-        let idle = Instant::now() + Duration::from_millis(limits.idle_ms);
+        let idle = now() + Duration::from_millis(limits.idle_ms);
         let head_limit = Duration::from_millis(limits.head_ms);
         let mut begun = None;
         loop {
@@ -130,7 +131,7 @@ impl Connection {
                     Ok(None) => {}
                     Err(fault) => return Next::Nonsense(fault),
                 }
-                begun.get_or_insert_with(Instant::now);
+                begun.get_or_insert_with(now);
             }
             let deadline = begun.map_or(idle, |begun: Instant| begun + head_limit);
             match self.read_or_drain(deadline).await {
@@ -152,7 +153,7 @@ impl Connection {
 
     /// Reads; `None` when the deadline passes, or when it is idle and a drain begins.
     async fn read_or_drain(&mut self, deadline: Instant) -> Option<std::io::Result<usize>> {
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_duration_since(now());
         let idle = self.unread.is_empty();
         let shard = self.shard.clone();
         let draining = pin!(shard.drain.until(|| idle && shard.plane.draining()));

@@ -195,12 +195,8 @@ fn break_off(inner: &Inner, error: &io::Error) {
 
 /// Shortens the file. Blocks: only for what has failed already.
 fn cut(path: &Path, bytes: u64) -> io::Result<()> {
-    let file = std::fs::OpenOptions::new().write(true).open(path)?;
-    // Never lengthen it: bytes that are missing are for loading to report.
-    if file.metadata()?.len() > bytes {
-        file.set_len(bytes)?;
-    }
-    Ok(())
+    // Never lengthens it: bytes that are missing are for loading to report.
+    crate::rt::disk::shorten(path, bytes)
 }
 
 impl Journals {

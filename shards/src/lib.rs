@@ -7,12 +7,14 @@
 mod bounds;
 mod command;
 mod connection;
+#[cfg(not(feature = "sim"))]
 mod driver;
 mod engine;
 mod exchange;
 mod gate;
 mod handover;
 mod journal;
+#[cfg(not(feature = "sim"))]
 mod listener;
 mod plane;
 mod pool;
@@ -21,7 +23,9 @@ mod sessions;
 mod shard;
 mod stats;
 mod stream;
+#[cfg(not(feature = "sim"))]
 mod sync;
+#[cfg(not(feature = "sim"))]
 mod unsafe_fd;
 mod wake;
 
@@ -35,6 +39,8 @@ use rollgate_pipeline::id::{SessionId, SessionKey, ShardCount};
 use rollgate_pipeline::scene::Scene;
 
 pub use gate::Gate;
+#[cfg(feature = "sim")]
+pub use rt::sim;
 
 /// Which driver a shard's runtime uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

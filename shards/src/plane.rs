@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use atomic_waker::AtomicWaker;
 use crossbeam_queue::ArrayQueue;
@@ -13,6 +13,7 @@ use rollgate_pipeline::limits::{COMMANDS_PER_SHARD, HANDOVERS_PER_SHARD, Limits}
 
 use crate::command::Command;
 use crate::engine::Engine;
+use crate::rt::time;
 use crate::stats::Counters;
 use crate::{Driver, Durability};
 
@@ -63,10 +64,10 @@ impl Plane {
     }
 
     pub(crate) fn now(&self) -> Now {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since_epoch = time::now().saturating_duration_since(self.epoch);
         Now {
-            wall_ms: u64::try_from(wall.as_millis()).unwrap_or(u64::MAX),
-            mono_ms: u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX),
+            wall_ms: time::wall_ms(),
+            mono_ms: u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX),
         }
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::rt::net::TcpStream;
+use crate::rt::time::now;
 use bytes::{Bytes, BytesMut};
 use rollgate_pipeline::engine::EngineRequest;
 use rollgate_pipeline::fault::{Fault, FaultKind};
@@ -117,7 +118,7 @@ impl Pool {
 
     /// Reads more of the reply; `true` at its end.
     pub(crate) async fn more(&self, reply: &mut Reply) -> Result<bool, Fault> {
-        let left = reply.deadline.saturating_duration_since(Instant::now());
+        let left = reply.deadline.saturating_duration_since(now());
         match within(left, read(&mut reply.stream, &mut reply.unread)).await {
             None => Err(self.late(reply.engine)),
             Some(Ok(read)) => Ok(read == 0),
@@ -148,7 +149,7 @@ impl Pool {
         session: &SessionId,
         request: &EngineRequest,
     ) -> Result<(), String> {
-        let deadline = Instant::now() + TELL;
+        let deadline = now() + TELL;
         let bytes = self.bytes(engine, session, request);
         let told = async {
             let stream = self.connect(engine).await?;
@@ -181,7 +182,7 @@ impl Pool {
     ) -> Result<Reply, NoReply> {
         // Waiting for its turn counts: an engine that is busy for that long is late, too.
         let limit = Duration::from_millis(self.plane.limits().engine_ms);
-        let deadline = Instant::now() + limit;
+        let deadline = now() + limit;
         let permit = within(limit, self.lanes[engine].permits.take()).await;
         let permit = permit.ok_or(NoReply::Late)?;
         asked.0.set(Some(engine));
@@ -234,7 +235,7 @@ impl Pool {
         request: Bytes,
         deadline: Instant,
     ) -> Result<(TcpStream, BytesMut), NoReply> {
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_duration_since(now());
         let ask = async {
             let broken = |error: std::io::Error| NoReply::Broken(error.to_string());
             write(&mut stream, request, left).await.map_err(broken)?;

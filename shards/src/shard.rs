@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::net::{Shutdown, TcpListener};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::rc::Rc;
@@ -10,13 +9,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::rt::net::TcpStream;
+use crate::rt::net::{Bound, TcpStream};
 use bytes::BytesMut;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use rollgate_pipeline::exchange::Desk;
 use rollgate_pipeline::id::ShardIndex;
-use socket2::Socket as Socket2;
 
 use crate::bounds::{ACCEPT_PAUSE, COMMANDS_AT_ONCE, OPEN_JOURNALS, SWEEP};
 use crate::command::{Command, answer};
@@ -48,12 +46,9 @@ pub(crate) struct Shard {
 }
 
 /// Lives until the drain is over.
-pub(crate) async fn run(plane: Arc<Plane>, index: ShardIndex, listener: TcpListener) {
+pub(crate) async fn run(plane: Arc<Plane>, index: ShardIndex, listener: Bound) {
     let shard = Shard::new(plane, index);
-    let opened = listener.try_clone().and_then(|closer| {
-        Ok((Socket2::from(closer), crate::rt::net::TcpListener::from_std(listener)?))
-    });
-    let (closer, listener) = match opened {
+    let (closer, listener) = match crate::rt::net::open(listener) {
         Ok(opened) => opened,
         Err(error) => {
             tracing::error!(%error, shard = index.0, "a listening socket cannot be used");
@@ -65,10 +60,9 @@ pub(crate) async fn run(plane: Arc<Plane>, index: ShardIndex, listener: TcpListe
     let accepting = crate::rt::spawn(accept(shard.clone(), listener));
     let_in(shard.clone()).await;
     // Ends the accept under way with an error, so that no connection is lost in between.
-    if let Err(error) = closer.shutdown(Shutdown::Both) {
+    if let Err(error) = closer.close() {
         tracing::warn!(%error, "a listening socket could not be closed");
     }
-    drop(closer);
     accepting.await;
     shard.drain.ring();
     let limit = Duration::from_millis(shard.plane.limits().drain_ms);
@@ -247,7 +241,7 @@ impl Default for Random {
 impl Random {
     fn next(&mut self) -> u128 {
         if self.used == self.pool.len() {
-            if let Err(error) = getrandom::fill(&mut self.pool) {
+            if let Err(error) = crate::rt::random::fill(&mut self.pool) {
                 // Only before the kernel's pool is ready; ids must not repeat even then.
                 tracing::error!(%error, "the kernel gives no random bits");
                 self.pool.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rollgate_pipeline::exchange::{Exchange, Want};
 
 use super::{Broken, Course, step};
+use crate::rt::time::now;
 use crate::connection::{After, Connection};
 use crate::sessions::{SessionCell, Stay};
 
@@ -39,7 +40,7 @@ impl Course<'_> {
             _ => After::Close,
         };
         if !self.presence.alone() {
-            let until = Instant::now() + Duration::from_millis(self.grace_ms());
+            let until = now() + Duration::from_millis(self.grace_ms());
             let cell = Rc::downgrade(self.stay.cell());
             self.agent.late = Some(Late { exchange: self.exchange, cell, until });
         }
@@ -51,7 +52,7 @@ impl Connection {
     /// The connection broke between requests: what was answered last was not read to its end.
     pub(crate) async fn broke(&mut self) {
         let Some(late) = self.late.take() else { return };
-        if Instant::now() >= late.until {
+        if now() >= late.until {
             return;
         }
         // A session that was dropped from memory meanwhile does not know of the answer any more.
