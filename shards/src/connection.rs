@@ -14,6 +14,7 @@ use rollgate_pipeline::fault::{Fault, FaultKind};
 use rollgate_pipeline::http::{self, Framing, Method, RequestHead, Route};
 use rollgate_pipeline::id::{SessionHash, ShardIndex};
 use rollgate_pipeline::limits::HANDOVERS;
+use rollgate_pipeline::planted::{self, Bug};
 use rollgate_pipeline::protocol::Dialect;
 
 use crate::bounds::{KEPT_BUFFER_BYTES, LINGER, LINGER_BYTES};
@@ -236,7 +237,9 @@ impl Connection {
     async fn move_to(mut self, owner: ShardIndex, raw: Bytes) {
         let mut unread = BytesMut::with_capacity(raw.len() + self.unread.len());
         unread.extend_from_slice(&raw);
-        unread.extend_from_slice(&self.unread);
+        if !planted::on(Bug::MovedWithoutBody) {
+            unread.extend_from_slice(&self.unread);
+        }
         let moves = self.moves.saturating_add(1);
         let fault = match Socket::pack(&self.stream, unread, moves) {
             Ok(socket) => match self.shard.plane.door(owner).push(Command::Socket(socket)) {

@@ -20,6 +20,7 @@ use bytes::Bytes;
 use futures_channel::oneshot;
 use rollgate_pipeline::fault::{Fault, FaultKind};
 use rollgate_pipeline::id::{SessionHash, ShardIndex};
+use rollgate_pipeline::planted::{self, Bug};
 
 pub(crate) use files::Files;
 pub(crate) use load::{Loaded, load};
@@ -81,7 +82,12 @@ impl Journal {
             // The receiver is ours: it cannot be gone.
             let _ = done.send(Err(failed("an earlier write to it failed")));
         } else {
-            self.inner.queue.borrow_mut().push_back(Waiting { frame, done });
+            let mut queue = self.inner.queue.borrow_mut();
+            match planted::on(Bug::FramesOutOfOrder) {
+                true => queue.push_front(Waiting { frame, done }),
+                false => queue.push_back(Waiting { frame, done }),
+            }
+            drop(queue);
             if !self.inner.writing.replace(true) {
                 crate::rt::spawn(write_queue(self.inner.clone()));
             }

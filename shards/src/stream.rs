@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::rt::buf::IoBufMut;
 use crate::rt::io::{AsyncReadRent, AsyncWriteRent};
-pub(crate) use crate::rt::net::has_ended;
 use crate::rt::net::TcpStream;
+pub(crate) use crate::rt::net::has_ended;
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::bounds::{MOST_READ_BYTES, READ_BYTES};

@@ -35,8 +35,7 @@ fn converse(
             let ask = stage.ask(session.number, siblings);
             mark(&mut messages, ask);
             let others = siblings.then(|| {
-                let (stage, session, messages) =
-                    (stage.clone(), session.clone(), messages.clone());
+                let (stage, session, messages) = (stage.clone(), session.clone(), messages.clone());
                 spawn(async move {
                     let mut client = Client::new(&stage, &session);
                     // Whether it gets one is its own affair.

@@ -10,7 +10,7 @@ use rollgate_shards::sim::file;
 
 use crate::agent::mark_of;
 use crate::ledger::{Ledger, numbers};
-use crate::stage::{SessionOf, Stage, decode};
+use crate::stage::{Got, SessionOf, Stage, decode};
 
 /// Whether a whole frame of a journal holds this text. Cheap: frames are told by their lengths.
 pub fn holds(mut journal: &[u8], text: &str) -> bool {
@@ -136,8 +136,10 @@ impl<'a> Journal<'a> {
 
     fn texts_are_its_own(&self, turn: &TurnRecord) {
         let text = String::from_utf8_lossy(&decode(&self.prompt(turn))).into_owned();
-        let marks: BTreeSet<&str> =
-            text.match_indices("worker-").filter_map(|(at, _)| text[at..].split(' ').next()).collect();
+        let marks: BTreeSet<&str> = text
+            .match_indices("worker-")
+            .filter_map(|(at, _)| text[at..].split(' ').next())
+            .collect();
         let own = self.session.mark();
         let foreign: Vec<_> =
             marks.into_iter().filter(|mark| !mark.starts_with(own.as_str())).collect();
@@ -148,18 +150,25 @@ impl<'a> Journal<'a> {
 
     /// Every answer that an agent has whole is one turn.
     fn answers_are_here(&self) {
-        let mut here: BTreeMap<u64, u32> = BTreeMap::new();
+        let mut here: BTreeMap<u64, (u32, String)> = BTreeMap::new();
         for turn in &self.turns {
             for number in numbers(turn.reply.content.as_bytes()) {
-                *here.entry(number).or_default() += 1;
+                let (times, text) = here.entry(number).or_default();
+                *times += 1;
+                text.clone_from(&turn.reply.content);
             }
         }
         let got = self.stage.got.borrow();
         for got in got.iter().filter(|got| got.session == self.session.number) {
-            match here.get(&got.number) {
-                Some(1) => {}
-                None => self.broke(format!("the answer {} to ask {} is lost", got.number, got.ask)),
-                Some(times) => self.broke(format!("answer {} is {times} turns", got.number)),
+            let Got { number, ask, content, .. } = got;
+            match here.get(number) {
+                Some((1, text)) if text == content => {}
+                Some((1, text)) => {
+                    self.broke(format!("answer {number}: {content:?}, not {text:?}"))
+                }
+                None if self.unpromised(*number) => {}
+                None => self.broke(format!("the answer {number} to ask {ask} is lost")),
+                Some((times, _)) => self.broke(format!("answer {number} is {times} turns")),
             }
         }
         for got in got.iter().filter(|got| got.session != self.session.number) {
@@ -167,6 +176,12 @@ impl<'a> Journal<'a> {
                 self.broke(format!("answer {} went to session {}", got.number, got.session));
             }
         }
+    }
+
+    fn unpromised(&self, number: u64) -> bool {
+        let ledger = self.stage.ledger.borrow();
+        let shown_ns = ledger.shown.get(&number);
+        shown_ns.is_some_and(|shown_ns| *shown_ns <= self.stage.unpromised_ns.get())
     }
 
     /// What an agent asked again, having left before it had the answer, was sampled once.
@@ -181,7 +196,8 @@ impl<'a> Journal<'a> {
             let mark = mark_of(number as u64);
             let asked = |turn: &&&TurnRecord| {
                 let last = turn.messages.last();
-                last.is_some_and(|last| last.content.contains(&mark)) && turn.finish != Finish::Abort
+                last.is_some_and(|last| last.content.contains(&mark))
+                    && turn.finish != Finish::Abort
             };
             let turns: Vec<_> = self.turns.iter().filter(asked).collect();
             // Who closes in order while its answer is on the way may have read it: nobody can tell.
@@ -210,7 +226,10 @@ impl<'a> Journal<'a> {
             let found = numbers(turn.reply.content.as_bytes());
             let shown = found.iter().any(|number| ledger.shown.contains_key(number));
             if !found.is_empty() && !shown && whole.get(&turn.turn) != Some(&false) {
-                self.broke(format!("turn {} was shown to nobody, and nothing says so", turn.turn.0));
+                self.broke(format!(
+                    "turn {} was shown to nobody, and nothing says so",
+                    turn.turn.0
+                ));
             }
         }
     }

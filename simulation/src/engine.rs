@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use rollgate_pipeline::id::TokenId;
 use rollgate_shards::sim::{
-    Listener, Process, TcpStream, chance, note, pick, sleep, spawn, spawn_in,
+    Listener, Process, TcpStream, chance, note, now_ns, pick, sleep, spawn, spawn_in,
 };
 use serde_json::{Value, json};
 
 use crate::ledger::{Generation, word};
 use crate::plan::EngineFaults;
-use crate::stage::{Stage, encode};
+use crate::stage::{Stage, decode, encode};
 use crate::wire::{Request, Wire};
 
 /// One engine.
@@ -101,10 +101,27 @@ impl Engine {
         let body: Value = serde_json::from_slice(&request.body)?;
         for id in body["request_ids"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             let id = id.strip_prefix("generate-tokens-").unwrap_or(id);
+            self.is_not_waited_for(id);
             self.aborted.borrow_mut().insert(id.to_owned());
         }
         wire.stream.send(&reply(200, "")).await?;
         Ok(true)
+    }
+
+    /// Nobody gives up on a call that an agent waits for.
+    fn is_not_waited_for(&self, id: &str) {
+        let ledger = self.stage.ledger.borrow();
+        let Some(generation) = ledger.generations.values().find(|it| it.request_id == id) else {
+            return;
+        };
+        let asks = self.stage.asks.borrow();
+        let closing = self.stage.sessions.borrow().iter().any(|it| it.closing.get());
+        let Some(number) = ask_of(&generation.prompt) else { return };
+        let Some(ask) = asks.get(number).filter(|ask| ask.once && !ask.sibling) else { return };
+        let long_ago = now_ns() - 2_000_000_000;
+        if self.stage.plan.calm && !closing && ask.waits_since.is_some_and(|at| at < long_ago) {
+            self.stage.broke(format!("ask {number} was given up with an agent waiting for it"));
+        }
     }
 
     /// Whether the connection goes on.
@@ -112,16 +129,21 @@ impl Engine {
         let call = match Call::read(request) {
             Ok(call) => call,
             Err(wrong) => {
-                self.stage.broke(format!("an engine was asked what it does not understand: {wrong}"));
+                self.stage
+                    .broke(format!("an engine was asked what it does not understand: {wrong}"));
                 return Ok(false);
             }
         };
         let act = self.choose();
         note("engine call", [wire.stream.number(), act.number()]);
+        if act != Act::Say {
+            self.trouble(&call.prompt);
+        }
         match act {
             Act::HangUp => return Ok(false),
             Act::Restart => {
                 self.epoch.set(self.epoch.get() + 1);
+                self.stage.failures.set(self.stage.failures.get() + 1);
                 // Wakes the accept.
                 drop(TcpStream::connect(self.addr).await);
                 return Ok(false);
@@ -146,6 +168,9 @@ impl Engine {
         let all = self.stage.ledger.borrow().generations[&number].ids.clone();
         let aborted = self.generate(&call.id).await;
         let mut ids = all[from..].to_vec();
+        if aborted {
+            self.trouble(&call.prompt);
+        }
         let mut finish = "stop";
         if aborted || act == Act::Abort {
             finish = "abort";
@@ -163,7 +188,11 @@ impl Engine {
         match act {
             Act::BadJson => body.truncate(body.len() / 2),
             Act::BadLengths => {
-                body = body.replacen(r#""logprobs":{"content":[{"#, r#""logprobs":{"content":[{"logprob":-0.5,"rank":1,"token_id":1},{"#, 1);
+                body = body.replacen(
+                    r#""logprobs":{"content":[{"#,
+                    r#""logprobs":{"content":[{"logprob":-0.5,"rank":1,"token_id":1},{"#,
+                    1,
+                );
             }
             _ => {}
         }
@@ -195,9 +224,21 @@ impl Engine {
         Ok(true)
     }
 
+    /// Whoever asked for this may be answered with a fault.
+    fn trouble(&self, prompt: &[TokenId]) {
+        let mut asks = self.stage.asks.borrow_mut();
+        if let Some(ask) = ask_of(prompt).and_then(|ask| asks.get_mut(ask)) {
+            ask.trouble = true;
+        }
+    }
+
     /// Samples for a while; whether it was told to give up meanwhile.
     async fn generate(&self, id: &str) -> bool {
-        let steps = if chance(700) { pick(1..20) } else { pick(20..300) };
+        let steps = match self.stage.healthy.get() {
+            true => 100,
+            false if chance(700) => pick(1..20),
+            false => pick(20..300),
+        };
         for _ in 0..steps {
             sleep(Duration::from_millis(10)).await;
             if self.aborted.borrow_mut().remove(id) {
@@ -232,7 +273,7 @@ impl Engine {
     }
 
     fn choose(&self) -> Act {
-        let now_ns = rollgate_shards::sim::now_ns();
+        let now_ns = now_ns();
         if !self.stage.healthy.get() && now_ns < self.paused_until_ns.get() {
             return Act::Paused;
         }
@@ -297,13 +338,25 @@ impl Call {
     }
 }
 
+/// What a prompt asks for: the number in the last of its marks.
+fn ask_of(prompt: &[TokenId]) -> Option<usize> {
+    let text = String::from_utf8_lossy(&decode(prompt)).into_owned();
+    let (at, _) = text.rmatch_indices("ask").find(|(at, _)| {
+        let digits = text.get(at + 3..at + 9);
+        digits.is_some_and(|it| it.ends_with('.') && it[..5].bytes().all(|b| b.is_ascii_digit()))
+    })?;
+    text[at + 3..at + 8].parse().ok()
+}
+
 /// What is said: thoughts, words and calls, as chance has it.
 fn text(number: u64) -> String {
     let thought = if chance(300) { "<think>\nlet me see\n</think>\n\n" } else { "" };
     let word = word(number);
     let long = "and so on ".repeat(if chance(100) { pick(1..600) as usize } else { 0 });
     let call = match chance(500) {
-        true => "\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"command\": \"ls\"}}\n</tool_call>",
+        true => {
+            "\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"command\": \"ls\"}}\n</tool_call>"
+        }
         false => "",
     };
     format!("{thought}{word} is done {long}there{call}<|im_end|>")

@@ -40,7 +40,7 @@ pub fn end(stage: &Stage, how: End) {
     stage.asks.borrow_mut().iter_mut().for_each(|ask| ask.once = false);
     if how == End::PowerLoss && stage.plan.durability == Durability::Write {
         // Not promised: what was answered within the last second may be lost.
-        stage.got.borrow_mut().clear();
+        stage.unpromised_ns.set(now_ns());
         stage.ledger.borrow_mut().proved.clear();
         stage.sessions.borrow().iter().for_each(|session| session.lost.set(true));
     }
@@ -74,10 +74,8 @@ impl Since {
 
 fn config(stage: &Stage, engines: &[SocketAddr]) -> GateConfig {
     let plan = &stage.plan;
-    let target = |addr| EngineTarget {
-        url: format!("http://{addr}"),
-        max_in_flight: plan.max_in_flight,
-    };
+    let target =
+        |addr| EngineTarget { url: format!("http://{addr}"), max_in_flight: plan.max_in_flight };
     let gatehouse = Gatehouse {
         model: model(),
         engine: EngineKind::Vllm,
@@ -86,10 +84,7 @@ fn config(stage: &Stage, engines: &[SocketAddr]) -> GateConfig {
         keepalive_first_ms: plan.keepalive_first_ms,
         keepalive_next_ms: 500,
         node: "n1".into(),
-        sessions: SessionDefaults {
-            orphan_grace_ms: plan.grace_ms,
-            ..SessionDefaults::default()
-        },
+        sessions: SessionDefaults { orphan_grace_ms: plan.grace_ms, ..SessionDefaults::default() },
     };
     GateConfig {
         listen: SocketAddr::from(AGENTS),

@@ -9,8 +9,8 @@ use std::time::Duration;
 use rollgate_pipeline::planted::{self, Bug};
 use rollgate_pipeline::record::SessionOptions;
 use rollgate_shards::sim::{
-    Faults, Process, World, chance, draw, durable_file, file, note_hash, note_lines, now_ns,
-    pick, run_until, set_faults, sleep, spawn_in, watch_writes,
+    Faults, Process, World, chance, draw, durable_file, file, note_hash, note_lines, now_ns, pick,
+    run_until, set_faults, sleep, spawn_in, watch_writes,
 };
 use rollgate_shards::{Durability, Gate};
 
@@ -29,6 +29,7 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 /// What came of a seed.
 #[derive(Debug)]
 pub struct Outcome {
+    /// Which one it was.
     pub seed: u64,
     /// The setting, for people.
     pub plan: String,
@@ -98,8 +99,7 @@ impl Run {
         let stage = self.stage.clone();
         set_faults(stage.plan.faults);
         self.watch();
-        self.engines =
-            (1..=stage.plan.engines).map(|at| Engine::start(&stage, at).addr).collect();
+        self.engines = (1..=stage.plan.engines).map(|at| Engine::start(&stage, at).addr).collect();
         node::start(&stage, &self.engines);
         if !self.open_sessions() {
             return stage.broke("sessions cannot be opened");
@@ -310,6 +310,9 @@ fn is_durable(stage: &Stage, ledger: &Ledger, number: u64) -> bool {
 /// The control plane closes a session whose agents are at work.
 async fn close_early(stage: Rc<Stage>, session: Rc<SessionOf>) {
     sleep(Duration::from_millis(pick(0..6_000))).await;
+    if stage.healthy.get() {
+        return;
+    }
     session.closing.set(true);
     let gate = stage.gate.borrow().clone();
     if let Some(gate) = gate {
@@ -346,8 +349,10 @@ impl Stage {
             gate: RefCell::default(),
             process: Cell::new(Process(0)),
             healthy: Cell::new(false),
+            failures: Cell::new(0),
             agents: Cell::new(0),
             answered: Cell::new(0),
+            unpromised_ns: Cell::new(0),
             ended: Cell::new(0),
         }
     }

@@ -73,6 +73,12 @@ pub struct Ask {
     pub once: bool,
     /// When its agents left, in nanoseconds.
     pub left: Vec<u64>,
+    /// Since when an agent waits for it, in nanoseconds.
+    pub waits_since: Option<u64>,
+    /// An engine has failed on it, or was told to.
+    pub trouble: bool,
+    /// How often engines had failed as a whole when it was first asked.
+    pub failures: u64,
 }
 
 /// The stage.
@@ -87,10 +93,14 @@ pub struct Stage {
     pub process: Cell<Process>,
     /// Engines do as they are told from now on.
     pub healthy: Cell<bool>,
+    /// How often an engine failed as a whole.
+    pub failures: Cell<u64>,
     /// Agents at work.
     pub agents: Cell<u64>,
     /// Exchanges that were answered, for figures.
     pub answered: Cell<u64>,
+    /// What was shown before that may be lost: it was not synced when the power went.
+    pub unpromised_ns: Cell<u64>,
     /// How often the node was ended.
     pub ended: Cell<u64>,
 }
@@ -101,15 +111,18 @@ impl Stage {
         self.broken.borrow_mut().push(what.into());
     }
 
-    pub fn session(&self, number: u64) -> Rc<SessionOf> {
-        self.sessions.borrow()[number as usize].clone()
-    }
-
     /// A new thing to ask; its number.
     pub fn ask(&self, session: u64, sibling: bool) -> u64 {
         let mut asks = self.asks.borrow_mut();
-        asks.push(Ask { session, sibling, once: true, left: Vec::new() });
+        let failures = self.failures.get();
+        asks.push(Ask { session, sibling, once: true, failures, ..Ask::default() });
         asks.len() as u64 - 1
+    }
+
+    /// Whether an agent that is answered with a fault has an engine to blame.
+    pub fn is_troubled(&self, ask: u64) -> bool {
+        let ask = &self.asks.borrow()[ask as usize];
+        !self.plan.calm || ask.trouble || ask.failures != self.failures.get()
     }
 
     /// From now on this may be sampled more than once.

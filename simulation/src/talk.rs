@@ -98,12 +98,14 @@ impl Client {
             },
         };
         note("ask", [ask, wire.stream.number()]);
+        self.waits(ask, Some(now_ns()));
         let mut wire = wire;
         let limit = match leaves {
             true => Duration::from_millis(if chance(500) { pick(1..200) } else { pick(1..6_000) }),
             false => STUCK,
         };
         let outcome = within(limit, exchange(&mut wire, request)).await;
+        self.waits(ask, None);
         match outcome {
             Some(Ok(reply)) => {
                 note("reply", [ask, reply.status.into()]);
@@ -126,6 +128,10 @@ impl Client {
         }
     }
 
+    fn waits(&self, ask: u64, since_ns: Option<u64>) {
+        self.stage.asks.borrow_mut()[ask as usize].waits_since = since_ns;
+    }
+
     /// The message of an answer; `None`: it is to be asked again.
     fn judge(&self, ask: u64, reply: &Reply) -> Result<Option<Value>, NoAnswer> {
         let told = || String::from_utf8_lossy(&reply.body).into_owned();
@@ -141,7 +147,13 @@ impl Client {
                     Err(NoAnswer)
                 }
             },
-            429 | 502..=504 => Ok(None),
+            429 | 502..=504 => {
+                // One that is late may have waited for others.
+                if reply.status != 504 && !self.stage.is_troubled(ask) {
+                    self.stage.broke(format!("ask {ask}: a fault without a cause: {}", told()));
+                }
+                Ok(None)
+            }
             _ if self.session.closing.get() || self.session.lost.get() => Err(NoAnswer),
             // A journal that cannot be written or read on a bad disk.
             500 if self.stage.plan.faults.full_disk > 0 => Ok(None),
@@ -156,8 +168,7 @@ impl Client {
         self.stage.answered.set(self.stage.answered.get() + 1);
         let content = message["content"].as_str().unwrap_or_default().to_owned();
         for number in numbers(content.as_bytes()) {
-            let got =
-                Got { session: self.session.number, ask, number, content: content.clone() };
+            let got = Got { session: self.session.number, ask, number, content: content.clone() };
             self.stage.got.borrow_mut().push(got);
         }
     }
@@ -210,7 +221,8 @@ async fn exchange(wire: &mut Wire, request: &[u8]) -> io::Result<Reply> {
     } else if chance(200) {
         let (first, rest) = request.split_at(pick(0..request.len() as u64) as usize);
         wire.stream.send(first).await?;
-        sleep(Duration::from_micros(pick(10..20_000))).await;
+        let micros = if chance(100) { pick(10..4_000_000) } else { pick(10..20_000) };
+        sleep(Duration::from_micros(micros)).await;
         wire.stream.send(rest).await?;
     } else {
         wire.stream.send(request).await?;

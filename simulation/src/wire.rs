@@ -131,7 +131,6 @@ impl Wire {
 
 fn length(head: &str) -> Option<usize> {
     let lines = head.lines().filter_map(|line| line.split_once(':'));
-    let mut lengths =
-        lines.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let mut lengths = lines.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
     lengths.next()?.1.trim().parse().ok()
 }

@@ -37,7 +37,9 @@ fn no_seed_breaks_a_promise() {
             broken += 1;
         }
     }
-    println!("{seeds} seeds: {answered} answers, {ended} ends of the process, {broken} broken");
+    println!(
+        "figures: {seeds} seeds: {answered} answers, {ended} ends of the process, {broken} broken"
+    );
     assert!(answered > seeds, "something is played");
     assert_eq!(broken, 0, "play one with ROLLGATE_SIM_SEED to see its trace");
 }

@@ -14,3 +14,4 @@ pub mod proxy;
 pub mod real;
 pub mod samples;
 pub mod scripted;
+pub mod swarm;

@@ -7,6 +7,7 @@ use bytes::BytesMut;
 use rollgate_pipeline::engine::EngineRequest;
 use rollgate_pipeline::exchange::{Exchange, Want};
 use rollgate_pipeline::fault::{Fault, FaultKind};
+use rollgate_pipeline::planted::{self, Bug};
 
 use super::watch::Pause;
 use super::{Broken, Course};
@@ -41,7 +42,12 @@ impl Course<'_> {
                 self.reply = Some(reply);
                 self.give_reply(eof)
             }
-            Err(fault) => self.engine_failed(fault),
+            Err(fault) => {
+                if planted::on(Bug::UnfinishedKept) {
+                    shard.pool.keep(reply);
+                }
+                self.engine_failed(fault)
+            }
         }
     }
 

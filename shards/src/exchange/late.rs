@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use rollgate_pipeline::exchange::{Exchange, Want};
 
 use super::{Broken, Course, step};
-use crate::rt::time::now;
 use crate::connection::{After, Connection};
+use crate::rt::time::now;
 use crate::sessions::{SessionCell, Stay};
 
 /// An exchange that is over and whose answer may not have been read yet. It keeps no session in

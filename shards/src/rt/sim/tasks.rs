@@ -113,8 +113,7 @@ pub fn run_until(limit_ns: u64, mut holds: impl FnMut() -> bool) -> bool {
             None => {
                 let next = with(|world| {
                     let next = world.events.keys().next().map(|(at, _)| *at);
-                    next.filter(|at| *at <= limit_ns)
-                        .map(|at| world.now_ns = world.now_ns.max(at))
+                    next.filter(|at| *at <= limit_ns).map(|at| world.now_ns = world.now_ns.max(at))
                 });
                 if next.is_none() {
                     return false;
