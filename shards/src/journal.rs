@@ -15,6 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_channel::oneshot;
@@ -28,6 +29,9 @@ pub(crate) use load::{Loaded, load};
 use crate::Durability;
 use crate::plane::Plane;
 use crate::wake::Bell;
+
+/// How slow a disk is on which a missing wait shows.
+const SLOW_DISK: Duration = Duration::from_millis(20);
 
 /// What the journals of one shard share.
 pub(crate) struct Journals {
@@ -173,6 +177,10 @@ async fn write_and_sync(inner: &Inner, batch: &mut VecDeque<Waiting>) -> io::Res
 async fn write_frame(inner: &Inner, frame: Bytes, at: u64) -> io::Result<()> {
     if inner.broken.get() {
         return Err(io::Error::other("it was given up"));
+    }
+    if planted::on(Bug::AnswerBeforeRecord) {
+        // As on a slow disk: there is something to wait for.
+        crate::rt::time::sleep(SLOW_DISK).await;
     }
     let bytes = frame.len() as u64;
     let file = inner.journals.files.open(inner.hash, &inner.path).await?;

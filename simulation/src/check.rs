@@ -9,7 +9,7 @@ use rollgate_pipeline::turn::Finish;
 use rollgate_shards::sim::file;
 
 use crate::agent::mark_of;
-use crate::ledger::{Ledger, numbers};
+use crate::ledger::{Generation, Ledger, numbers};
 use crate::stage::{Got, SessionOf, Stage, decode};
 
 /// Whether a whole frame of a journal holds this text. Cheap: frames are told by their lengths.
@@ -101,9 +101,13 @@ impl<'a> Journal<'a> {
     /// Prompt and answer of a turn are what an engine was sent and what it sampled.
     fn ids_are_the_engines(&self, turn: &TurnRecord, ledger: &Ledger) {
         let at = turn.turn.0;
-        let found = numbers(&decode(&turn.ids));
-        let begun = ledger.generations.values().find(|it| it.request_id == turn.request_id);
-        let generation = found.first().and_then(|number| ledger.generations.get(number)).or(begun);
+        let prompt = self.prompt(turn);
+        // One that was cut before its number came is known by what it was asked.
+        let cut = |it: &&Generation| it.prompt == prompt && it.ids.starts_with(&turn.ids);
+        let generation = match numbers(&decode(&turn.ids)).first() {
+            Some(number) => ledger.generations.get(number),
+            None => ledger.generations.values().find(cut),
+        };
         let Some(generation) = generation else {
             return self.broke(format!("turn {at} was sampled by nobody"));
         };
@@ -118,7 +122,7 @@ impl<'a> Journal<'a> {
             let (has, sampled) = (turn.ids.len(), generation.ids.len());
             self.broke(format!("turn {at} has {has} ids that are not the {sampled} sampled ones"));
         }
-        if self.prompt(turn) != generation.prompt {
+        if prompt != generation.prompt {
             self.broke(format!("turn {at}: the engine was sent another prompt than is recorded"));
         }
     }

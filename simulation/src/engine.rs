@@ -77,7 +77,9 @@ impl Engine {
                 spawn(self.clone().serve(Wire::new(stream), epoch));
             }
             drop(listener);
+            self.stage.down.set(self.stage.down.get() + 1);
             sleep(Duration::from_millis(pick(5..800))).await;
+            self.stage.down.set(self.stage.down.get() - 1);
         }
     }
 

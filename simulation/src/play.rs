@@ -350,6 +350,7 @@ impl Stage {
             process: Cell::new(Process(0)),
             healthy: Cell::new(false),
             failures: Cell::new(0),
+            down: Cell::new(0),
             agents: Cell::new(0),
             answered: Cell::new(0),
             unpromised_ns: Cell::new(0),

@@ -95,6 +95,8 @@ pub struct Stage {
     pub healthy: Cell<bool>,
     /// How often an engine failed as a whole.
     pub failures: Cell<u64>,
+    /// Engines that nothing listens for just now.
+    pub down: Cell<u64>,
     /// Agents at work.
     pub agents: Cell<u64>,
     /// Exchanges that were answered, for figures.
@@ -115,7 +117,14 @@ impl Stage {
     pub fn ask(&self, session: u64, sibling: bool) -> u64 {
         let mut asks = self.asks.borrow_mut();
         let failures = self.failures.get();
-        asks.push(Ask { session, sibling, once: true, failures, ..Ask::default() });
+        asks.push(Ask {
+            session,
+            sibling,
+            once: true,
+            failures,
+            trouble: self.down.get() > 0,
+            ..Ask::default()
+        });
         asks.len() as u64 - 1
     }
 

@@ -104,7 +104,7 @@ impl Client {
             true => Duration::from_millis(if chance(500) { pick(1..200) } else { pick(1..6_000) }),
             false => STUCK,
         };
-        let outcome = within(limit, exchange(&mut wire, request)).await;
+        let outcome = within(limit, exchange(&mut wire, request, self.stage.healthy.get())).await;
         self.waits(ask, None);
         match outcome {
             Some(Ok(reply)) => {
@@ -212,16 +212,16 @@ impl Client {
 }
 
 /// Sends a request, now and then with another one right behind it, and reads the reply.
-async fn exchange(wire: &mut Wire, request: &[u8]) -> io::Result<Reply> {
-    let ahead = chance(120);
+async fn exchange(wire: &mut Wire, request: &[u8], hurry: bool) -> io::Result<Reply> {
+    let ahead = !hurry && chance(120);
     if ahead {
         let next = b"GET /v1/models HTTP/1.1\r\nhost: g\r\n\r\n";
         wire.ahead = true;
         wire.stream.send(&[request, &next[..]].concat()).await?;
-    } else if chance(200) {
+    } else if !hurry && chance(200) {
         let (first, rest) = request.split_at(pick(0..request.len() as u64) as usize);
         wire.stream.send(first).await?;
-        let micros = if chance(100) { pick(10..4_000_000) } else { pick(10..20_000) };
+        let micros = if chance(100) { pick(10..2_400_000) } else { pick(10..20_000) };
         sleep(Duration::from_micros(micros)).await;
         wire.stream.send(rest).await?;
     } else {

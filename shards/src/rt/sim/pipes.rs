@@ -119,7 +119,10 @@ pub(super) fn arrive(end: End) {
         match packet {
             Packet::Data(bytes) => {
                 side.coming_bytes -= bytes.len();
-                if closed && !side.reset {
+                if side.reset {
+                    return None;
+                }
+                if closed {
                     world.send(peer, Packet::Reset);
                     return None;
                 }
