@@ -33,18 +33,31 @@ struct Shared {
 #[derive(Debug)]
 struct Found {
     rounds: usize,
+    /// Kills between an engine's reply and its last byte to the agent.
     in_the_window: usize,
     answers: usize,
     lost: usize,
     duplicated: usize,
-    again: usize,
+    /// Recorded turns whose answers no agent has whole: their agents asked again.
+    unread: usize,
+}
+
+impl std::fmt::Display for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} kills, {} of them between reply and last byte: {} answers, {} lost, {} recorded \
+             twice; {} recorded that nobody read",
+            self.rounds, self.in_the_window, self.answers, self.lost, self.duplicated, self.unread
+        )
+    }
 }
 
 #[test]
 fn kill_9_in_a_loop_loses_nothing_and_doubles_nothing() {
     let rounds = rounds(20);
     let found = crash(program::command, rounds);
-    println!("figures: {found:?}");
+    println!("figures: {found}");
     assert!(2 * found.in_the_window >= found.rounds, "{found:?}");
     assert!(found.answers > rounds, "{found:?}");
     assert_eq!((found.lost, found.duplicated), (0, 0), "{found:?}");
@@ -61,7 +74,7 @@ fn without_the_wait_for_the_record_the_loop_finds_a_loss() {
         command
     };
     let found = crash(command, rounds(20));
-    println!("figures: {found:?}");
+    println!("figures: without the wait for the record: {found}");
     assert!(found.lost > 0, "{found:?}");
 }
 
@@ -218,6 +231,6 @@ fn judge(
         answers: got.len(),
         lost,
         duplicated,
-        again: turns.saturating_sub(got.len()),
+        unread: turns.saturating_sub(got.len()),
     }
 }
