@@ -26,8 +26,15 @@ pub(crate) const TICK: Duration = Duration::from_millis(250);
 pub(crate) const SYNC: Duration = Duration::from_secs(1);
 /// How often a shard looks for idle sessions.
 pub(crate) const SWEEP: Duration = Duration::from_millis(1_000);
-/// Journal files kept open per shard.
-pub(crate) const OPEN_JOURNALS: usize = 256;
+/// The pace at which a shard shows that it is in its loop.
+pub(crate) const BEAT: Duration = Duration::from_millis(100);
+/// A beat that is late by this much is a stall.
+pub(crate) const STALL: Duration = Duration::from_millis(100);
+/// Journal files kept open per shard, at least: more where the process may open many files.
+pub(crate) const OPEN_JOURNALS_LEAST: usize = 64;
+/// Journal files kept open per shard, at most.
+#[cfg_attr(feature = "sim", expect(dead_code, reason = "a simulated process may open any number"))]
+pub(crate) const OPEN_JOURNALS_MOST: usize = 16_384;
 /// Sessions that one shard loads at once.
 pub(crate) const LOADS: usize = 4;
 /// Bytes of a journal read at once.
@@ -39,6 +46,24 @@ pub(crate) const COMMANDS_AT_ONCE: usize = 64;
 /// Pauses before an engine is tried again; the last one repeats.
 pub(crate) const ENGINE_BACKOFF: [Duration; 2] =
     [Duration::from_millis(100), Duration::from_millis(400)];
+/// How far beyond its part of the calls in flight an engine may be before its sessions go to others.
+pub(crate) const LOAD_BOUND: f64 = 1.25;
+/// Calls of one shard that an engine has whatever its part is: so few are no load.
+pub(crate) const LOAD_FREE: usize = 4;
+/// Failures in a row, of one shard, after which an engine counts as down.
+pub(crate) const CIRCUIT_STRIKES: u32 = 3;
+/// First wait before an engine that is down is tried; it doubles.
+pub(crate) const CIRCUIT_FIRST: Duration = Duration::from_secs(1);
+/// Longest of these waits.
+pub(crate) const CIRCUIT_LONGEST: Duration = Duration::from_secs(30);
+/// Looks at a health route that must fail in a row.
+pub(crate) const PROBE_STRIKES: u32 = 2;
+/// How long an engine has for an answer that is no generation.
+pub(crate) const PROBE_LIMIT: Duration = Duration::from_secs(5);
+/// Largest of such answers.
+pub(crate) const PROBE_BYTES: u64 = 4 << 20;
+/// How often a shard looks after its engine connections and its queue.
+pub(crate) const TEND: Duration = Duration::from_millis(500);
 /// How long and how far what an agent still sends after a refusal is thrown away, so that the
 /// refusal reaches it before a reset does.
 pub(crate) const LINGER: Duration = Duration::from_millis(2_000);

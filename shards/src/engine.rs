@@ -2,6 +2,8 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
+use rollgate_pipeline::id::{ShardCount, ShardIndex};
+
 use crate::{EngineTarget, StartError};
 
 /// One engine, its address settled.
@@ -13,8 +15,10 @@ pub(crate) struct Engine {
     /// Goes before every path; empty or `/…` without a slash at its end.
     pub(crate) prefix: String,
     pub(crate) addr: SocketAddr,
-    /// Calls in flight per shard.
-    pub(crate) per_shard: usize,
+    /// Its name in metrics: the URL without its scheme.
+    pub(crate) name: String,
+    /// Calls in flight, over all shards.
+    max_in_flight: usize,
 }
 
 impl Engine {
@@ -41,16 +45,38 @@ impl Engine {
             .map_err(|error| wrong(&format!("its host is not known: {error}")))?
             .min_by_key(SocketAddr::is_ipv6)
             .ok_or_else(|| wrong("its host has no address"))?;
-        // Rounded down, so that the sum keeps the limit; a shard without any could serve nobody.
-        let per_shard = (target.max_in_flight / u32::from(shards.max(1))).max(1);
+        if target.max_in_flight < u32::from(shards) {
+            return Err(wrong(&format!(
+                "max_in_flight is {}, but each of the {shards} shards needs room for one call: \
+                 raise it, or lower shards.count",
+                target.max_in_flight
+            )));
+        }
+        let prefix = prefix(path);
         Ok(Self {
             url: target.url.clone(),
             host: host.to_owned(),
-            prefix: path.trim_end_matches('/').to_owned(),
+            name: format!("{host}{prefix}"),
+            prefix,
             addr,
-            per_shard: usize::try_from(per_shard).unwrap_or(usize::MAX),
+            max_in_flight: usize::try_from(target.max_in_flight).unwrap_or(usize::MAX),
         })
     }
+
+    /// This shard's part of the calls in flight. The parts add up to the whole: what does not divide
+    /// goes to the first shards.
+    pub(crate) fn share(&self, shards: ShardCount, shard: ShardIndex) -> usize {
+        let shards = usize::from(shards.0.max(1));
+        let more = usize::from(shard.0) < self.max_in_flight % shards;
+        self.max_in_flight / shards + usize::from(more)
+    }
+}
+
+/// A path without slashes at its end and without the `/v1` that people copy from clients' settings:
+/// routes of engines begin below it.
+fn prefix(path: &str) -> String {
+    let path = path.trim_end_matches('/');
+    path.strip_suffix("/v1").unwrap_or(path).trim_end_matches('/').to_owned()
 }
 
 #[cfg(test)]
@@ -66,8 +92,41 @@ mod tests {
         let engine = settle("http://127.0.0.1:8000/a/b/").unwrap();
         assert_eq!(engine.addr, "127.0.0.1:8000".parse().unwrap());
         assert_eq!((engine.host.as_str(), engine.prefix.as_str()), ("127.0.0.1:8000", "/a/b"));
-        assert_eq!(engine.per_shard, 1);
+        assert_eq!(engine.name, "127.0.0.1:8000/a/b");
         assert_eq!(settle("http://127.0.0.1").unwrap().addr.port(), 80);
+    }
+
+    #[test]
+    fn l23_a_base_url_may_end_in_v1_and_in_slashes() {
+        for (path, prefix) in [
+            ("", ""),
+            ("/", ""),
+            ("/v1", ""),
+            ("/v1/", ""),
+            ("//v1//", ""),
+            ("/a/v1/", "/a"),
+            ("/a", "/a"),
+            ("/av1", "/av1"),
+        ] {
+            let engine = settle(&format!("http://127.0.0.1:8000{path}")).unwrap();
+            assert_eq!(engine.prefix, prefix, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn shares_add_up_and_none_is_empty() {
+        for (most, shards) in [(3, 2), (256, 7), (5, 5), (1_000, 64)] {
+            let url = "http://127.0.0.1".to_owned();
+            let target = EngineTarget { url, max_in_flight: most };
+            let engine = Engine::settle(&target, shards).unwrap();
+            let share = |shard| engine.share(ShardCount(shards), ShardIndex(shard));
+            let shares: Vec<_> = (0..shards).map(share).collect();
+            assert_eq!(shares.iter().sum::<usize>(), most as usize);
+            assert!(shares.is_sorted_by(|one, next| one >= next && *next > 0), "{shares:?}");
+        }
+        let target = EngineTarget { url: "http://127.0.0.1".to_owned(), max_in_flight: 1 };
+        let error = Engine::settle(&target, 2).err().unwrap().to_string();
+        assert!(error.contains("max_in_flight is 1") && error.contains("shards.count"), "{error}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod engine;
 mod late;
+mod stages;
 mod watch;
 
 use std::convert::identity;
@@ -19,11 +20,13 @@ use rollgate_pipeline::planted::{self, Bug};
 use rollgate_pipeline::protocol::Dialect;
 
 use crate::connection::{After, Connection};
-use crate::pool::Reply;
+use crate::pool::{Reply, Trail};
+use crate::rt::time::now;
 use crate::sessions::{ExchangeSeat, Stay};
 use crate::shard::Shard;
 use crate::stream::{has_ended, read, within};
 pub(crate) use late::Late;
+use stages::Stages;
 use watch::{Leave, Pause, Presence};
 
 /// One exchange under way.
@@ -36,10 +39,13 @@ struct Course<'a> {
     stay: Stay,
     /// The engine's reply, while it is read.
     reply: Option<Reply>,
+    /// What the call has been through.
+    trail: Trail,
     body: Body,
     presence: Presence,
     /// Something of an answer has left.
     answered: bool,
+    stages: Stages,
 }
 
 /// How far the request's body is.
@@ -72,10 +78,12 @@ pub(crate) async fn run(
     stay: Stay,
 ) -> After {
     let shard = agent.shard.clone();
-    let in_flight = InFlight::begin(&shard);
+    let (in_flight, mut stages) = (InFlight::begin(&shard), Stages::begin());
     let seat = stay.sit();
     let dialect = route.call.dialect();
+    let since = now();
     let begun = step(&shard, &stay, |cx| Exchange::new(head, &route, cx));
+    stages.worked(now().saturating_duration_since(since));
     let Ok((exchange, want)) = begun else {
         return panicked(agent, &stay, dialect, false).await;
     };
@@ -88,9 +96,11 @@ pub(crate) async fn run(
         _seat: seat,
         stay,
         reply: None,
+        trail: Trail::default(),
         body: Body::Untouched { wait },
         presence: Presence::default(),
         answered: false,
+        stages,
     };
     match course.drive(want).await {
         Ok(keep_alive) => course.end(keep_alive),
@@ -139,6 +149,7 @@ impl Course<'_> {
     /// Does what the exchange wants until it is over. Whether another request may follow.
     async fn drive(&mut self, mut want: Want) -> Result<bool, Broken> {
         loop {
+            let waiting = self.stages.wait(&want);
             want = match want {
                 Want::AgentBytes => self.agent_bytes().await?,
                 Want::Engine(request) => self.engine(request).await?,
@@ -156,6 +167,7 @@ impl Course<'_> {
                     return Ok(keep_alive);
                 }
             };
+            self.stages.waited(&waiting);
         }
     }
 
@@ -170,14 +182,17 @@ impl Course<'_> {
         if let Some(scene) = passage.recorded {
             counters.turn(scene);
         }
+        self.stages.end(counters, &self.stay, &self.exchange);
     }
 
     fn step<T>(
         &mut self,
         take: impl FnOnce(&mut Exchange, &mut Context<'_>) -> T,
     ) -> Result<T, Broken> {
-        let exchange = &mut self.exchange;
-        step(&self.shard, &self.stay, |cx| take(exchange, cx))
+        let (exchange, since) = (&mut self.exchange, now());
+        let taken = step(&self.shard, &self.stay, |cx| take(exchange, cx));
+        self.stages.worked(now().saturating_duration_since(since));
+        taken
     }
 
     async fn agent_bytes(&mut self) -> Result<Want, Broken> {

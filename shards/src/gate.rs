@@ -19,7 +19,7 @@ use rollgate_pipeline::record::{Reward, SessionOptions};
 
 use crate::command::{Answer, Command};
 use crate::plane::Plane;
-use crate::{CommandError, Created, Driver, ShardStats};
+use crate::{CommandError, Created, Driver, EngineStats, NotReady, ShardStats};
 
 /// The running data plane. Clones speak to the same one; it stops when the last is dropped.
 #[derive(Clone)]
@@ -114,7 +114,27 @@ impl Gate {
 
     /// Counters, by shard.
     pub fn stats(&self) -> Vec<ShardStats> {
-        self.inner.plane.doors.iter().map(|door| door.counters.read()).collect()
+        let now_ms = self.inner.plane.now().mono_ms;
+        self.inner.plane.doors.iter().map(|door| door.counters.read(now_ms)).collect()
+    }
+
+    /// How each engine is, and what came of its calls.
+    pub fn engines(&self) -> Vec<EngineStats> {
+        let plane = &self.inner.plane;
+        let engines = plane.engines.iter().zip(&plane.healths).enumerate();
+        let stats = engines.map(|(at, (engine, health))| EngineStats {
+            name: engine.name.clone(),
+            state: health.state().name(),
+            up: health.state().up(),
+            changes: health.changes(),
+            shards: plane.meters.iter().map(|meters| meters[at].read()).collect(),
+        });
+        stats.collect()
+    }
+
+    /// Why this node should be given no work now; empty: it should. Blocks: it writes a file.
+    pub fn unready(&self) -> Vec<NotReady> {
+        crate::ready::look(&self.inner.plane)
     }
 
     /// Stops accepting, finishes what is in flight within the limit, syncs, ends the threads.

@@ -8,6 +8,8 @@ mod bounds;
 mod command;
 mod connection;
 #[cfg(not(feature = "sim"))]
+mod cores;
+#[cfg(not(feature = "sim"))]
 mod driver;
 mod engine;
 mod exchange;
@@ -18,9 +20,11 @@ mod journal;
 mod listener;
 mod plane;
 mod pool;
+mod ready;
 mod rt;
 mod sessions;
 mod shard;
+mod stall;
 mod stats;
 mod stream;
 #[cfg(not(feature = "sim"))]
@@ -41,6 +45,7 @@ use rollgate_pipeline::scene::Scene;
 pub use gate::Gate;
 #[cfg(feature = "sim")]
 pub use rt::sim;
+pub use stats::{BUCKETS_US, Times};
 
 /// Which driver a shard's runtime uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,9 +79,10 @@ pub enum Durability {
 /// One engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EngineTarget {
-    /// `http://host:port`; the path prefix, if any, goes before the engine's routes.
+    /// `http://host:port`; the path prefix, if any, goes before the engine's routes. A `/v1` at its
+    /// end is left out.
     pub url: String,
-    /// Calls in flight, over all shards.
+    /// Calls in flight, over all shards; at least one for each shard.
     pub max_in_flight: u32,
 }
 
@@ -88,6 +94,8 @@ pub struct GateConfig {
     pub shards: ShardCount,
     /// Which driver.
     pub driver: DriverChoice,
+    /// Whether each shard is bound to a core of its own.
+    pub pin: bool,
     /// When a record counts as durable.
     pub durability: Durability,
     /// Journals lie in `state_dir/sessions`.
@@ -145,6 +153,47 @@ pub struct Created {
     pub key: SessionKey,
 }
 
+/// What an exchange spends its time on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExchangeStage {
+    /// Waiting for the rest of the request.
+    Body,
+    /// The gateway's own work.
+    Own,
+    /// Waiting for an engine: for a turn there, and for its reply.
+    Engine,
+    /// Waiting for another exchange, or for an engine that is paused.
+    Wait,
+    /// Waiting for the record to be durable.
+    Record,
+    /// Waiting for the agent to take its answer.
+    Write,
+}
+
+impl ExchangeStage {
+    /// All of them.
+    pub const ALL: [ExchangeStage; 6] = [
+        ExchangeStage::Body,
+        ExchangeStage::Own,
+        ExchangeStage::Engine,
+        ExchangeStage::Wait,
+        ExchangeStage::Record,
+        ExchangeStage::Write,
+    ];
+
+    /// The name used in metrics and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            ExchangeStage::Body => "body",
+            ExchangeStage::Own => "own",
+            ExchangeStage::Engine => "engine",
+            ExchangeStage::Wait => "wait",
+            ExchangeStage::Record => "record",
+            ExchangeStage::Write => "write",
+        }
+    }
+}
+
 /// Plain counters of one shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardStats {
@@ -172,6 +221,18 @@ pub struct ShardStats {
     pub engine_calls: u64,
     /// Calls tried again. A stale kept connection does not count.
     pub engine_retries: u64,
+    /// Calls sent again though the engine may have begun to sample, stale kept connections included.
+    pub engine_resends: u64,
+    /// Calls that wait for their turn at an engine now.
+    pub engine_queue: u64,
+    /// Calls that had to wait for their turn.
+    pub engine_waits: u64,
+    /// How long they waited, in milliseconds.
+    pub engine_wait_ms: u64,
+    /// The longest of these waits, in milliseconds.
+    pub engine_wait_longest_ms: u64,
+    /// Calls refused since too many waited already.
+    pub engine_queue_full: u64,
     /// Sessions loaded from their journals.
     pub reloads: u64,
     /// Idle sessions dropped from memory.
@@ -194,6 +255,129 @@ pub struct ShardStats {
     pub counted: u64,
     /// Exchanges that were cancelled, since their session was closed.
     pub cancelled: u64,
+    /// How often something kept the shard from its loop for long.
+    pub stalls: u64,
+    /// The longest of those times, in milliseconds.
+    pub longest_stall_ms: u64,
+    /// How long ago the shard was last in its loop, in milliseconds.
+    pub beat_age_ms: u64,
+    /// Times of exchanges, by stage in the order of [`ExchangeStage::ALL`].
+    pub stages: [Times; ExchangeStage::ALL.len()],
     /// Turns recorded, by scene in the order of [`Scene::ALL`].
     pub turns: [u64; Scene::ALL.len()],
+}
+
+/// How a call of an engine can fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EngineFailure {
+    /// There was no connection.
+    Unreachable,
+    /// The connection broke, or was closed, before a byte of a reply.
+    Broken,
+    /// The reply ended too early.
+    Cut,
+    /// The reply began and did not go on.
+    Stalled,
+    /// It took too long.
+    Late,
+    /// The engine asked to come back later.
+    Busy,
+    /// The engine broke down over the request, or its reply cannot be used.
+    BadReply,
+    /// The engine refused the request.
+    Refused,
+}
+
+impl EngineFailure {
+    /// Every one.
+    pub const ALL: [EngineFailure; 8] = [
+        EngineFailure::Unreachable,
+        EngineFailure::Broken,
+        EngineFailure::Cut,
+        EngineFailure::Stalled,
+        EngineFailure::Late,
+        EngineFailure::Busy,
+        EngineFailure::BadReply,
+        EngineFailure::Refused,
+    ];
+
+    /// Metric label.
+    pub fn label(self) -> &'static str {
+        match self {
+            EngineFailure::Unreachable => "unreachable",
+            EngineFailure::Broken => "broken",
+            EngineFailure::Cut => "cut",
+            EngineFailure::Stalled => "stalled",
+            EngineFailure::Late => "late",
+            EngineFailure::Busy => "busy",
+            EngineFailure::BadReply => "bad_reply",
+            EngineFailure::Refused => "refused",
+        }
+    }
+}
+
+/// What one shard counted of one engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineShardStats {
+    /// Calls, tries included.
+    pub calls: u64,
+    /// Calls in flight now.
+    pub in_flight: u64,
+    /// Calls that failed, in the order of [`EngineFailure::ALL`].
+    pub failures: [u64; EngineFailure::ALL.len()],
+}
+
+/// One engine, as the node sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineStats {
+    /// Its URL without the scheme.
+    pub name: String,
+    /// `unknown`, `healthy`, `degraded`, `draining` or `down`.
+    pub state: &'static str,
+    /// Whether it is healthy or degraded.
+    pub up: bool,
+    /// How often its state changed.
+    pub changes: u64,
+    /// By shard.
+    pub shards: Vec<EngineShardStats>,
+}
+
+impl EngineStats {
+    /// Every state.
+    pub const STATES: [&str; 5] = ["unknown", "healthy", "degraded", "draining", "down"];
+}
+
+/// Why a node should be given no work.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NotReady {
+    /// It ends.
+    #[error("the node drains")]
+    Draining,
+    /// Shards have ended.
+    #[error("{running} of {of} shards run; the log says why")]
+    Shards {
+        /// Those that run.
+        running: usize,
+        /// All.
+        of: usize,
+    },
+    /// No engine is up: name and state of each.
+    #[error("no engine is up: {}", .0.iter().map(|(name, state)| format!("{name} is {state}"))
+        .collect::<Vec<_>>().join(", "))]
+    Engines(Vec<(String, &'static str)>),
+    /// The state directory cannot be written.
+    #[error("the state directory cannot be written: {0}")]
+    Disk(String),
+}
+
+impl NotReady {
+    /// A stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            NotReady::Draining => "draining",
+            NotReady::Shards { .. } => "shards",
+            NotReady::Engines(_) => "engines",
+            NotReady::Disk(_) => "disk",
+        }
+    }
 }

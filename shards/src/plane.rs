@@ -13,6 +13,8 @@ use rollgate_pipeline::limits::{COMMANDS_PER_SHARD, HANDOVERS_PER_SHARD, Limits}
 
 use crate::command::Command;
 use crate::engine::Engine;
+use crate::pool::health::{Change, Health};
+use crate::pool::meter::Meter;
 use crate::rt::time;
 use crate::stats::Counters;
 use crate::{Driver, Durability};
@@ -25,7 +27,15 @@ pub(crate) struct Plane {
     /// `state_dir/sessions`.
     pub(crate) journals: PathBuf,
     pub(crate) engines: Vec<Engine>,
+    /// How each engine is. Written on change only.
+    pub(crate) healths: Vec<Health>,
+    /// By shard, then by engine.
+    pub(crate) meters: Vec<Box<[Meter]>>,
     pub(crate) idle_evict_ms: u64,
+    #[cfg_attr(feature = "sim", expect(dead_code, reason = "a simulation has no cores"))]
+    pub(crate) pin: bool,
+    /// Journal files that each shard keeps open.
+    pub(crate) open_journals: usize,
     pub(crate) doors: Vec<Door>,
     /// Set once, when the drain begins.
     pub(crate) draining: AtomicBool,
@@ -86,6 +96,17 @@ impl Plane {
         // Looked at first: shards do not take the line from each other for nothing.
         if !self.unsynced.load(Ordering::Relaxed) {
             self.unsynced.store(true, Ordering::Release);
+        }
+    }
+
+    /// Says that an engine's state changed, where it did.
+    pub(crate) fn tell_change(&self, engine: usize, change: Option<Change>, reason: &str) {
+        let Some(Change { from, to }) = change else { return };
+        let (engine, from, to) = (&self.engines[engine].url, from.name(), to.name());
+        if to == "healthy" {
+            tracing::info!(engine, from, to, reason, "an engine's state changed");
+        } else {
+            tracing::warn!(engine, from, to, reason, "an engine's state changed");
         }
     }
 

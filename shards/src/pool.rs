@@ -1,9 +1,22 @@
-//! Connections to engines, of one shard: kept alive, bounded, and tried again where that is safe.
+//! Engines, as one shard calls them: which one, when, on which connection, and what came of it.
 //!
-//! After the first byte of a reply nothing is sent again. A connection is never half closed: an
-//! engine takes that for a hang-up.
+//! - [`affinity`]: a session's calls go to one engine while that is well and not overloaded.
+//! - [`turnstile`], [`queue`]: how many calls an engine has at once, and whose turn is next.
+//! - [`health`], [`probe`]: which engines are well.
+//! - [`lane`]: connections that are kept. A connection is never half closed: an engine takes that for
+//!   a hang-up.
+//! - [`trail`]: what a call has been through that is made again. Whether it is, the exchange decides.
 
-use std::cell::{Cell, RefCell};
+mod affinity;
+pub(crate) mod health;
+mod lane;
+pub(crate) mod meter;
+mod probe;
+mod queue;
+mod trail;
+mod turnstile;
+
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,26 +28,23 @@ use rollgate_pipeline::engine::EngineRequest;
 use rollgate_pipeline::fault::{Fault, FaultKind};
 use rollgate_pipeline::http::{self, BodyState, ReplyReader};
 use rollgate_pipeline::id::{SessionId, ShardIndex};
-use rollgate_pipeline::limits::ENGINE_IDLE_CONNECTIONS;
 
-use crate::bounds::{ENGINE_BACKOFF, TELL};
-use crate::engine::Engine;
+use crate::EngineFailure;
+use crate::bounds::{CIRCUIT_STRIKES, ENGINE_BACKOFF, TELL};
 use crate::plane::Plane;
 use crate::stats::Counters;
 use crate::stream::{read, within, write};
-use crate::wake::{Permit, Permits};
+use lane::Lane;
+pub(crate) use probe::tend;
+pub(crate) use trail::Trail;
+use turnstile::{Permit, Turnstile};
 
 /// The shard's connections to every engine.
 pub(crate) struct Pool {
     plane: Arc<Plane>,
     shard: ShardIndex,
     lanes: Vec<Lane>,
-}
-
-/// One engine.
-struct Lane {
-    permits: Rc<Permits>,
-    idle: RefCell<Vec<TcpStream>>,
+    turnstile: Rc<Turnstile>,
 }
 
 /// A reply that has begun.
@@ -44,6 +54,8 @@ pub(crate) struct Reply {
     pub(crate) unread: BytesMut,
     engine: usize,
     deadline: Instant,
+    /// How long the call waited for its turn, in milliseconds.
+    pub(crate) queued_ms: u64,
     _permit: Permit,
 }
 
@@ -53,7 +65,9 @@ pub(crate) struct Asked(Cell<Option<usize>>);
 
 /// Why there is no reply.
 enum NoReply {
-    /// Refused, reset or closed before any byte of a reply.
+    /// There is no connection.
+    Unreachable(String),
+    /// Reset or closed before any byte of a reply.
     Broken(String),
     /// It took too long.
     Late,
@@ -75,70 +89,130 @@ impl Asked {
 
 impl Pool {
     pub(crate) fn new(plane: Arc<Plane>, shard: ShardIndex) -> Self {
-        let lane = |engine: &Engine| Lane {
-            permits: Permits::new(engine.per_shard),
-            idle: RefCell::default(),
-        };
-        let lanes = plane.engines.iter().map(lane).collect();
-        Self { plane, shard, lanes }
+        let lanes = plane.engines.iter().map(|_| Lane::default()).collect();
+        let turnstile = Turnstile::new(plane.clone(), shard);
+        Self { plane, shard, lanes, turnstile }
     }
 
-    /// Asks an engine, and others when it cannot be reached. Returns with the first bytes of the
-    /// reply.
+    /// Asks an engine, once. Returns with the first bytes of the reply. A failure is noted in the
+    /// trail, for the choice of the next engine.
     pub(crate) async fn call(
         &self,
         session: &SessionId,
         request: &EngineRequest,
         asked: &Asked,
+        trail: &mut Trail,
     ) -> Result<Reply, Fault> {
-        let engines = self.lanes.len();
-        if engines == 0 {
+        if self.lanes.is_empty() {
             let message = "no engine is configured: name one in the node's configuration";
             return Err(Fault::new(FaultKind::EngineDown, message));
         }
-        let first = usize::try_from(session.hash().0 % engines as u128).unwrap_or_default();
-        let retries = self.plane.limits().engine_retries as usize;
-        let mut attempt = 0;
-        loop {
-            let engine = (first + attempt) % engines;
-            let reason = match self.attempt(engine, session, request, asked).await {
-                Ok(reply) => return Ok(reply),
-                Err(NoReply::Late) => return Err(self.late(engine)),
-                Err(NoReply::Broken(reason)) => reason,
-            };
-            asked.0.set(None);
-            if attempt == retries {
-                return Err(self.down(engine, attempt + 1, &reason));
+        // Waiting for its turn counts: engines that are busy for that long are late, too.
+        let deadline = trail.deadline(Duration::from_millis(self.plane.limits().engine_ms));
+        let left = deadline.saturating_duration_since(now());
+        let turn = self.turnstile.take(session.hash().0, trail.failed());
+        let (permit, queued_ms) = match within(left, turn).await {
+            None => return Err(self.no_turn()),
+            Some(Err(turnstile::Full)) => return Err(self.queue_full()),
+            Some(Ok(turn)) => turn,
+        };
+        let engine = permit.engine;
+        asked.0.set(Some(engine));
+        match self.attempt(engine, session, request, deadline).await {
+            Ok((stream, unread)) => {
+                Ok(Reply { stream, unread, engine, deadline, queued_ms, _permit: permit })
             }
-            self.counters().engine_retries.add(1);
-            crate::rt::time::sleep(ENGINE_BACKOFF[attempt.min(ENGINE_BACKOFF.len() - 1)]).await;
-            attempt += 1;
+            Err(no_reply) => {
+                asked.0.set(None);
+                let tries = trail.tries() + 1;
+                let (failure, fault) = match no_reply {
+                    NoReply::Unreachable(reason) => {
+                        (EngineFailure::Unreachable, self.down(engine, tries, &reason))
+                    }
+                    NoReply::Broken(reason) => {
+                        (EngineFailure::Broken, self.down(engine, tries, &reason))
+                    }
+                    NoReply::Late => (EngineFailure::Late, self.late(engine)),
+                };
+                self.failed(engine, failure, &fault);
+                trail.note(engine, failure, &fault);
+                Err(fault)
+            }
         }
     }
 
     /// Reads more of the reply; `true` at its end.
-    pub(crate) async fn more(&self, reply: &mut Reply) -> Result<bool, Fault> {
+    pub(crate) async fn more(&self, reply: &mut Reply, trail: &mut Trail) -> Result<bool, Fault> {
+        let stall_ms = self.plane.limits().engine_stall_ms;
         let left = reply.deadline.saturating_duration_since(now());
-        match within(left, read(&mut reply.stream, &mut reply.unread)).await {
-            None => Err(self.late(reply.engine)),
-            Some(Ok(read)) => Ok(read == 0),
+        let limit = left.min(Duration::from_millis(stall_ms));
+        let url = &self.plane.engines[reply.engine].url;
+        let broken = |what: String| {
+            let message =
+                format!("the engine at {url} {what}: look at its log, then send the request again");
+            Fault::new(FaultKind::EngineDown, message)
+        };
+        let (failure, fault) = match within(limit, read(&mut reply.stream, &mut reply.unread)).await
+        {
+            Some(Ok(read)) => return Ok(read == 0),
             Some(Err(error)) => {
-                let url = &self.plane.engines[reply.engine].url;
-                let message = format!(
-                    "the engine at {url} broke off in the middle of its reply ({error}): \
-                     look at its log, then send the request again"
-                );
-                Err(Fault::new(FaultKind::EngineDown, message))
+                let what = format!("broke off in the middle of its reply ({error})");
+                (EngineFailure::Cut, broken(what))
             }
+            None if limit < left => {
+                let what = format!("sent nothing for {stall_ms} ms in the middle of its reply");
+                (EngineFailure::Stalled, broken(what))
+            }
+            None => (EngineFailure::Late, self.late(reply.engine)),
+        };
+        self.failed(reply.engine, failure, &fault);
+        trail.note(reply.engine, failure, &fault);
+        Err(fault)
+    }
+
+    /// The reply was read and says this: what it means for the engine, and for the next choice.
+    pub(crate) fn judge(&self, reply: &Reply, fault: Option<(&Fault, bool)>, trail: &mut Trail) {
+        let engine = reply.engine;
+        let Some((fault, cut)) = fault else { return self.succeeded(engine) };
+        let failure = EngineFailure::of_reply(fault.kind, cut);
+        self.failed(engine, failure, fault);
+        trail.note(engine, failure, fault);
+    }
+
+    /// How long to wait before a call is made again: not at all where another engine can have it.
+    pub(crate) fn back_off(&self, trail: &Trail) -> Option<Duration> {
+        let (failure, fault) = trail.last()?;
+        if self.turnstile.has_other(trail.failed()) {
+            return None;
         }
+        let pause = ENGINE_BACKOFF[trail.tries().clamp(1, ENGINE_BACKOFF.len()) - 1];
+        let told = fault.retry_after_s.filter(|_| *failure == EngineFailure::Busy);
+        Some(pause.max(Duration::from_secs(told.unwrap_or_default().into())))
+    }
+
+    /// A call is made again: it is counted, and told, since the engine may sample it twice.
+    pub(crate) fn count_retry(&self, session: &SessionId, trail: &Trail) {
+        let (Some((failure, _)), Some(&engine)) = (trail.last(), trail.failed().last()) else {
+            return;
+        };
+        self.counters().engine_retries.add(1);
+        let again = failure.may_have_sampled();
+        self.counters().engine_resends.add(again.into());
+        let (engine, reason) = (&self.plane.engines[engine].url, failure.label());
+        tracing::info!(%session, engine, reason, may_sample_twice = again, "a call is made again");
     }
 
     /// Takes back the connection of a reply that was read to its end.
     pub(crate) fn keep(&self, reply: Reply) {
-        let mut idle = self.lanes[reply.engine].idle.borrow_mut();
-        if idle.len() < ENGINE_IDLE_CONNECTIONS && reply.unread.is_empty() {
-            idle.push(reply.stream);
+        if reply.unread.is_empty() {
+            self.lanes[reply.engine].put(reply.stream);
         }
+    }
+
+    /// Closes connections that are too old, and lets calls through that have room meanwhile.
+    fn tend(&self) {
+        self.lanes.iter().for_each(|lane| lane.trim(self.idle_limit()));
+        self.turnstile.pump();
     }
 
     /// Tells an engine something about a call that it has. Waits for no turn, since this is to make
@@ -166,41 +240,39 @@ impl Pool {
         match within(TELL, told).await {
             Some(Ok(200..=299)) => Ok(()),
             Some(Ok(status)) => Err(format!("it answered with status {status}")),
-            Some(Err(NoReply::Broken(reason))) => Err(reason),
+            Some(Err(NoReply::Broken(reason) | NoReply::Unreachable(reason))) => Err(reason),
             Some(Err(NoReply::Late)) | None => Err("it took too long".to_owned()),
         }
     }
 
-    /// One try, on a kept connection first. The engine may have closed that meanwhile, which says
+    /// One try, on a kept connection first. The engine may close that at the same moment, which says
     /// nothing about the engine: then a fresh one follows at once.
     async fn attempt(
         &self,
         engine: usize,
         session: &SessionId,
         request: &EngineRequest,
-        asked: &Asked,
-    ) -> Result<Reply, NoReply> {
-        // Waiting for its turn counts: an engine that is busy for that long is late, too.
-        let limit = Duration::from_millis(self.plane.limits().engine_ms);
-        let deadline = now() + limit;
-        let permit = within(limit, self.lanes[engine].permits.take()).await;
-        let permit = permit.ok_or(NoReply::Late)?;
-        asked.0.set(Some(engine));
+        deadline: Instant,
+    ) -> Result<(TcpStream, BytesMut), NoReply> {
         self.counters().engine_calls.add(1);
+        self.plane.meters[usize::from(self.shard.0)][engine].calls.add(1);
         let bytes = self.bytes(engine, session, request);
-        let kept = self.lanes[engine].idle.borrow_mut().pop();
-        if let Some(stream) = kept {
+        if let Some(stream) = self.lanes[engine].take(self.idle_limit()) {
             match self.ask(stream, bytes.clone(), deadline).await {
-                Ok((stream, unread)) => {
-                    return Ok(Reply { stream, unread, engine, deadline, _permit: permit });
+                Err(NoReply::Broken(reason)) => {
+                    self.lanes[engine].forget();
+                    self.counters().engine_resends.add(1);
+                    let engine = &self.plane.engines[engine].url;
+                    tracing::info!(
+                        %session, engine, %reason,
+                        "a kept connection was closed under a call, which is made again"
+                    );
                 }
-                Err(NoReply::Late) => return Err(NoReply::Late),
-                Err(NoReply::Broken(_)) => self.lanes[engine].idle.borrow_mut().clear(),
+                asked => return asked,
             }
         }
         let stream = self.connect(engine).await?;
-        let (stream, unread) = self.ask(stream, bytes, deadline).await?;
-        Ok(Reply { stream, unread, engine, deadline, _permit: permit })
+        self.ask(stream, bytes, deadline).await
     }
 
     /// The request in one piece: a copy at memory speed, and one write.
@@ -219,11 +291,11 @@ impl Pool {
 
     async fn connect(&self, engine: usize) -> Result<TcpStream, NoReply> {
         let limit = Duration::from_millis(self.plane.limits().connect_ms);
-        let broken = |error: std::io::Error| NoReply::Broken(error.to_string());
+        let broken = |error: std::io::Error| NoReply::Unreachable(error.to_string());
         let connected =
             within(limit, TcpStream::connect_addr(self.plane.engines[engine].addr)).await;
         let stream = connected
-            .ok_or_else(|| NoReply::Broken("connecting took too long".to_owned()))?
+            .ok_or_else(|| NoReply::Unreachable("connecting took too long".to_owned()))?
             .map_err(broken)?;
         stream.set_nodelay(true).map_err(broken)?;
         Ok(stream)
@@ -249,8 +321,58 @@ impl Pool {
         Ok((stream, unread))
     }
 
+    /// A connection of its own, for questions that are no calls. The error says why there is none.
+    async fn open(&self, engine: usize) -> Result<TcpStream, String> {
+        self.connect(engine).await.map_err(|no| match no {
+            NoReply::Unreachable(reason) | NoReply::Broken(reason) => reason,
+            NoReply::Late => "it took too long".to_owned(),
+        })
+    }
+
+    fn failed(&self, engine: usize, failure: EngineFailure, fault: &Fault) {
+        self.plane.meters[usize::from(self.shard.0)][engine].failed(failure);
+        let strikes = &self.lanes[engine].strikes;
+        let Some(cause) = failure.cause() else { return strikes.set(0) };
+        strikes.set(strikes.get() + 1);
+        if strikes.get() < CIRCUIT_STRIKES {
+            return;
+        }
+        strikes.set(0);
+        let looked_at = self.plane.limits().engine_health_ms > 0;
+        let change = self.plane.healths[engine].trip(cause, looked_at, self.plane.now().mono_ms);
+        self.plane.tell_change(engine, change, &fault.message);
+    }
+
+    fn succeeded(&self, engine: usize) {
+        self.lanes[engine].strikes.set(0);
+        let change = self.plane.healths[engine].succeeded();
+        self.plane.tell_change(engine, change, "a call succeeded");
+    }
+
+    fn idle_limit(&self) -> Duration {
+        Duration::from_millis(self.plane.limits().engine_idle_ms)
+    }
+
     fn counters(&self) -> &Counters {
         &self.plane.door(self.shard).counters
+    }
+
+    fn no_turn(&self) -> Fault {
+        let limit = self.plane.limits().engine_ms;
+        let message = format!(
+            "no engine had room for the call within {limit} ms: add engines, or raise \
+             engines.max_in_flight where they can take more"
+        );
+        Fault::new(FaultKind::EngineTimeout, message)
+    }
+
+    fn queue_full(&self) -> Fault {
+        let limit = self.plane.limits().engine_queue;
+        let message = format!(
+            "{limit} calls wait for an engine already (limits.engine_queue): send the request \
+             again later"
+        );
+        Fault::new(FaultKind::Overload, message)
     }
 
     fn down(&self, engine: usize, tries: usize, reason: &str) -> Fault {

@@ -16,14 +16,15 @@ use futures_util::future::{Either, select};
 use rollgate_pipeline::exchange::Desk;
 use rollgate_pipeline::id::ShardIndex;
 
-use crate::bounds::{ACCEPT_PAUSE, COMMANDS_AT_ONCE, OPEN_JOURNALS, SWEEP};
+use crate::bounds::{ACCEPT_PAUSE, COMMANDS_AT_ONCE, SWEEP};
 use crate::command::{Command, answer};
 use crate::connection;
 use crate::handover::Socket;
 use crate::journal::{Files, Journals};
 use crate::plane::{Door, Plane};
-use crate::pool::Pool;
+use crate::pool::{self, Pool};
 use crate::sessions::Sessions;
+use crate::stall;
 use crate::stats::Counters;
 use crate::stream::within;
 use crate::wake::Bell;
@@ -57,6 +58,8 @@ pub(crate) async fn run(plane: Arc<Plane>, index: ShardIndex, listener: Bound) {
         }
     };
     crate::rt::spawn(sweep(shard.clone()));
+    pool::tend(&shard);
+    crate::rt::spawn(stall::beat(shard.clone()));
     let accepting = crate::rt::spawn(accept(shard.clone(), listener));
     let_in(shard.clone()).await;
     // Ends the accept under way with an error, so that no connection is lost in between.
@@ -124,7 +127,7 @@ async fn sweep(shard: Rc<Shard>) {
 
 impl Shard {
     fn new(plane: Arc<Plane>, index: ShardIndex) -> Rc<Self> {
-        let files = Files::new(OPEN_JOURNALS);
+        let files = Files::new(plane.open_journals);
         let journals = Rc::new(Journals { plane: plane.clone(), shard: index, files });
         Rc::new(Self {
             sessions: Sessions::new(journals),

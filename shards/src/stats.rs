@@ -1,10 +1,15 @@
 //! Counters of a shard: written by it alone, read by anyone.
 
+mod histogram;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rollgate_pipeline::scene::Scene;
 
-use crate::ShardStats;
+pub(crate) use histogram::Histogram;
+pub use histogram::{BUCKETS_US, Times};
+
+use crate::{ExchangeStage, ShardStats};
 
 /// A number with one writer. Reading never makes the writer wait.
 #[derive(Default)]
@@ -19,6 +24,16 @@ impl Counter {
     /// Only the owning shard's thread may call this.
     pub(crate) fn sub(&self, by: u64) {
         self.0.store(self.get().saturating_sub(by), Ordering::Relaxed);
+    }
+
+    /// Only the owning shard's thread may call this.
+    pub(crate) fn set(&self, to: u64) {
+        self.0.store(to, Ordering::Relaxed);
+    }
+
+    /// Sets it where that makes it larger. Only the owning shard's thread may call this.
+    pub(crate) fn raise(&self, to: u64) {
+        self.set(self.get().max(to));
     }
 
     pub(crate) fn get(&self) -> u64 {
@@ -42,6 +57,12 @@ pub(crate) struct Counters {
     pub(crate) keepalives: Counter,
     pub(crate) engine_calls: Counter,
     pub(crate) engine_retries: Counter,
+    pub(crate) engine_resends: Counter,
+    pub(crate) engine_queue: Counter,
+    pub(crate) engine_waits: Counter,
+    pub(crate) engine_wait_ms: Counter,
+    pub(crate) engine_wait_longest_ms: Counter,
+    pub(crate) engine_queue_full: Counter,
     pub(crate) reloads: Counter,
     pub(crate) evictions: Counter,
     pub(crate) torn_tails: Counter,
@@ -53,6 +74,12 @@ pub(crate) struct Counters {
     pub(crate) turns_resumed: Counter,
     pub(crate) counted: Counter,
     pub(crate) cancelled: Counter,
+    pub(crate) stalls: Counter,
+    pub(crate) longest_stall_ms: Counter,
+    /// When the shard was last in its loop, in monotonic milliseconds; 0: not yet.
+    pub(crate) beat_ms: Counter,
+    /// By stage in the order of [`ExchangeStage::ALL`].
+    pub(crate) stages: [Histogram; ExchangeStage::ALL.len()],
     /// By scene in the order of [`Scene::ALL`].
     pub(crate) turns: [Counter; Scene::ALL.len()],
 }
@@ -65,8 +92,14 @@ impl Counters {
         }
     }
 
-    pub(crate) fn read(&self) -> ShardStats {
+    /// `now_ms`: the monotonic clock that beats are told by.
+    pub(crate) fn read(&self, now_ms: u64) -> ShardStats {
+        let beat_ms = self.beat_ms.get();
         ShardStats {
+            stalls: self.stalls.get(),
+            longest_stall_ms: self.longest_stall_ms.get(),
+            beat_age_ms: if beat_ms == 0 { 0 } else { now_ms.saturating_sub(beat_ms) },
+            stages: self.stages.each_ref().map(Histogram::read),
             exchanges: self.exchanges.get(),
             faults: self.faults.get(),
             handovers_out: self.handovers_out.get(),
@@ -79,6 +112,12 @@ impl Counters {
             keepalives: self.keepalives.get(),
             engine_calls: self.engine_calls.get(),
             engine_retries: self.engine_retries.get(),
+            engine_resends: self.engine_resends.get(),
+            engine_queue: self.engine_queue.get(),
+            engine_waits: self.engine_waits.get(),
+            engine_wait_ms: self.engine_wait_ms.get(),
+            engine_wait_longest_ms: self.engine_wait_longest_ms.get(),
+            engine_queue_full: self.engine_queue_full.get(),
             reloads: self.reloads.get(),
             evictions: self.evictions.get(),
             torn_tails: self.torn_tails.get(),

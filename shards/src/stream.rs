@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::rt::buf::IoBufMut;
 use crate::rt::io::{AsyncReadRent, AsyncWriteRent};
 use crate::rt::net::TcpStream;
-pub(crate) use crate::rt::net::has_ended;
+pub(crate) use crate::rt::net::{has_ended, is_quiet};
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::bounds::{MOST_READ_BYTES, READ_BYTES};

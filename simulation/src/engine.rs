@@ -88,7 +88,9 @@ impl Engine {
         while self.epoch.get() == epoch
             && let Ok(Some(request)) = wire.request().await
         {
-            let served = if request.path.ends_with("/abort_requests") {
+            let served = if request.path == "/health" || request.path == "/v1/models" {
+                wire.stream.send(&reply(200, "{}")).await.map(|()| false)
+            } else if request.path.ends_with("/abort_requests") {
                 self.abort(&mut wire, &request).await
             } else {
                 self.call(&mut wire, &request).await

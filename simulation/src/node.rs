@@ -90,6 +90,7 @@ fn config(stage: &Stage, engines: &[SocketAddr]) -> GateConfig {
         listen: SocketAddr::from(AGENTS),
         shards: ShardCount(plan.shards),
         driver: DriverChoice::Epoll,
+        pin: false,
         durability: plan.durability,
         state_dir: PathBuf::from("/state"),
         engines: engines.iter().map(target).collect(),

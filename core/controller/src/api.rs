@@ -9,6 +9,7 @@ mod error;
 mod export;
 mod metrics;
 mod openapi;
+mod ready;
 mod sessions;
 
 use std::net::SocketAddr;
@@ -16,14 +17,13 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use futures_util::FutureExt;
-use rollgate_pipeline::id::{SessionHash, SessionId};
-use rollgate_shards::{CommandError, Gate};
+use rollgate_shards::Gate;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
@@ -150,7 +150,7 @@ impl Api {
 }
 
 fn router(shared: Shared) -> Router {
-    let open = Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz));
+    let open = Router::new().route("/healthz", get(healthz)).route("/readyz", get(ready::readyz));
     let closed = Router::new()
         .route("/v1/sessions", post(create::create).get(sessions::list))
         .route("/v1/sessions/{id}", get(sessions::show).delete(sessions::forget))
@@ -196,18 +196,4 @@ async fn wrong_method(method: Method, uri: Uri) -> ApiError {
 #[utoipa::path(get, path = "/healthz", tag = "node", responses((status = 200, body = String)))]
 async fn healthz() -> &'static str {
     "ok\n"
-}
-
-/// Whether sessions can be opened.
-#[utoipa::path(
-    get, path = "/readyz", tag = "node",
-    responses((status = 200, body = String), (status = 503, body = error::ErrorBody))
-)]
-async fn readyz(State(shared): State<Shared>) -> Result<&'static str, ApiError> {
-    // A question about a session that cannot exist: only a running data plane answers it.
-    let nobody = SessionId::new(&shared.node, SessionHash(0));
-    match shared.gate.describe(&nobody).await {
-        Ok(_) | Err(CommandError::NoSession) => Ok("ready\n"),
-        Err(error) => Err(error.into()),
-    }
 }

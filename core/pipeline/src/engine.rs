@@ -5,6 +5,7 @@
 //! the vocabulary is a fault, never a shorter answer.
 
 mod check;
+mod health;
 mod numbers;
 mod refusal;
 mod sglang;
@@ -12,6 +13,8 @@ mod vllm;
 
 #[cfg(test)]
 mod tests;
+
+pub use health::{MODELS_PATH, ServedModel, Wellbeing, served_models};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -101,6 +104,11 @@ impl EngineKind {
             EngineKind::VllmCompletions => None,
             EngineKind::Sglang => Some(sglang::abort(request_id)),
         }
+    }
+
+    /// Path of the route that says whether the engine takes calls; `GET`, and cheap for the engine.
+    pub fn health_path(self) -> &'static str {
+        health::path(self)
     }
 
     /// Whether a reply says that the engine is paused, not that it is busy or broken: a 503 whose

@@ -10,6 +10,7 @@
 //! An exchange whose agent is gone goes on as if it were not: its driver skips the writes, and the
 //! journal says that the answer did not get there.
 
+mod again;
 mod answer;
 mod budget;
 mod count;
@@ -150,6 +151,11 @@ pub struct Exchange {
     stream: Option<u64>,
     /// Whether the engine keeps its connection open after the reply that was read.
     engine_reusable: bool,
+    /// What was wrong with the reply that was read last, until it is asked for.
+    reply_fault: Option<Fault>,
+    /// How long calls waited for their turn at an engine.
+    queue_ms: u64,
+    tries: again::Tries,
     /// What went wrong, where the agent is not to blame.
     fault: Option<Fault>,
     /// What its head says of who asks.
@@ -210,6 +216,9 @@ impl Exchange {
             started: cx.now,
             stream: None,
             engine_reusable: false,
+            reply_fault: None,
+            queue_ms: 0,
+            tries: again::Tries::default(),
             fault: None,
             lineage: ticket::lineage(head, route),
             model: String::new(),
@@ -265,8 +274,23 @@ impl Exchange {
         match reply.read(buf, eof) {
             Ok(BodyState::More) => Want::EngineBytes,
             Ok(BodyState::Done) => self.answer(cx),
-            Err(fault) => self.fail(cx, &fault),
+            Err(fault) => {
+                self.engine_reusable = false;
+                self.reply_fault = Some(fault.clone());
+                self.engine_failed(cx, &fault)
+            }
         }
+    }
+
+    /// What was wrong with the engine's reply that was read last; told once. The exchange has gone
+    /// on by then: it may want another call already.
+    pub fn reply_fault(&mut self) -> Option<Fault> {
+        self.reply_fault.take()
+    }
+
+    /// A call waited this long for its turn at an engine.
+    pub fn queued(&mut self, ms: u64) {
+        self.queue_ms = self.queue_ms.saturating_add(ms);
     }
 
     /// A [`Want::Wait`] is over.

@@ -24,7 +24,15 @@ pub struct Limits {
     pub engine_ms: u64,
     /// Longest wait for a connection to an engine.
     pub connect_ms: u64,
-    /// How often an engine call that sampled nothing is tried again.
+    /// Longest wait for the next piece of an engine's reply, once its first byte is here.
+    pub engine_stall_ms: u64,
+    /// How long a connection to an engine is kept without a call; below what the engine keeps it.
+    pub engine_idle_ms: u64,
+    /// Time between two looks at an engine's health route; 0: it is not looked at.
+    pub engine_health_ms: u64,
+    /// Calls of one shard that wait for their turn at an engine; more are answered 503.
+    pub engine_queue: u32,
+    /// How often an engine call of which nothing is kept is made again.
     pub engine_retries: u32,
     /// Exchanges in flight per shard; more are answered 503.
     pub exchanges_per_shard: u32,
@@ -45,6 +53,10 @@ impl Default for Limits {
             idle_ms: 600_000,
             engine_ms: 1_800_000,
             connect_ms: 5_000,
+            engine_stall_ms: 30_000,
+            engine_idle_ms: 4_000,
+            engine_health_ms: 5_000,
+            engine_queue: 1_024,
             engine_retries: 2,
             exchanges_per_shard: 4_096,
             drain_ms: 30_000,
@@ -86,6 +98,9 @@ pub const PAUSE_FIRST_MS: u64 = 200;
 pub const PAUSE_LONGEST_MS: u64 = 5_000;
 /// How often the engine is asked to go on with one turn.
 pub const RESENDS: u32 = 256;
+/// Longest `Retry-After` of a busy engine with which it is asked again by the gate, in seconds; a
+/// longer one is passed on to the agent.
+pub const BUSY_RETRY_AFTER_S: u32 = 2;
 /// Answers that a session keeps for agents that left before they had them.
 pub const KEPT_ANSWERS: usize = 64;
 /// Longest name of a type of skipped parts that is kept, in bytes.

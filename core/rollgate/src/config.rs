@@ -13,7 +13,7 @@ use std::path::Path;
 pub use raw::Raw;
 pub use settled::{
     Agents, Control, Durability, Engine, Inject, Kind, Log, LogFormat, Model, Node, Sessions,
-    Settled, ShardDriver, Shards, default_shards,
+    Settled, ShardDriver, Shards, base_url, default_in_flight, default_shards,
 };
 
 /// Why a configuration cannot be used. Says which key, and which line.

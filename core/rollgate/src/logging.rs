@@ -7,8 +7,9 @@ use tracing_subscriber::EnvFilter;
 use crate::config::LogFormat;
 use crate::exit::Stop;
 
-/// Libraries whose everyday remarks nobody needs.
-const QUIET: &str = "tk_encode=warn,tk_convert=warn,tokenizers=warn";
+/// Libraries whose everyday remarks nobody needs, and our own line for each exchange, which is told
+/// where it is asked for by name.
+const QUIET: &str = "tk_encode=warn,tk_convert=warn,tokenizers=warn,rollgate::exchange=off";
 
 /// Whether this is a level or a filter.
 pub fn check(level: &str) -> Result<EnvFilter, Stop> {

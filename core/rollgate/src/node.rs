@@ -80,6 +80,11 @@ pub fn engine_side(engines: &[config::Engine], name: Option<&str>) -> Result<Eng
     if !refusals.is_empty() {
         tracing::warn!(?refusals, "not every engine answers yet; using the configuration as it is");
     }
+    let contexts = sides.iter().map(|other| other.max_context).chain([side.max_context]);
+    let contexts: Vec<u32> = contexts.flatten().collect();
+    if contexts.windows(2).any(|pair| pair[0] != pair[1]) {
+        tracing::warn!(?contexts, "the engines' contexts differ: the shortest counts for all");
+    }
     for other in sides {
         if (other.kind, &other.model) != (side.kind, &side.model) {
             return Err(Stop::wrong_use(format!(
@@ -166,6 +171,7 @@ pub fn start(
             config::ShardDriver::Uring => DriverChoice::Uring,
             config::ShardDriver::Epoll => DriverChoice::Epoll,
         },
+        pin: plane.shards.pin,
         durability: match plane.shards.durability {
             config::Durability::Write => Durability::Write,
             config::Durability::Fsync => Durability::Fsync,

@@ -11,22 +11,47 @@ use rollgate_pipeline::planted::{self, Bug};
 
 use super::watch::Pause;
 use super::{Broken, Course};
-use crate::pool::Asked;
+use crate::pool::{Asked, Trail};
 use crate::stream::within;
 
 impl Course<'_> {
     pub(super) async fn engine(&mut self, request: EngineRequest) -> Result<Want, Broken> {
         self.release_engine();
+        if let Some(fault) = self.before_retry().await? {
+            return self.engine_failed(fault);
+        }
         let (shard, session) = (self.shard.clone(), self.stay.id.clone());
         let asked = Asked::default();
-        let call = shard.pool.call(&session, &request, &asked);
-        match self.watched(Pause::Engine(&asked), call).await?.and_then(identity) {
+        let mut trail = std::mem::take(&mut self.trail);
+        let call = shard.pool.call(&session, &request, &asked, &mut trail);
+        let called = self.watched(Pause::Engine(&asked), call).await?;
+        self.trail = trail;
+        match called.and_then(identity) {
             Ok(reply) => {
+                self.exchange.queued(reply.queued_ms);
                 self.reply = Some(reply);
                 self.give_reply(false)
             }
             Err(fault) => self.engine_failed(fault),
         }
+    }
+
+    /// Where the call is made again: waits, if there is no other engine, and counts it. The fault is
+    /// of an agent that left meanwhile: nobody waits for another try.
+    async fn before_retry(&mut self) -> Result<Option<Fault>, Broken> {
+        let Some((_, last)) = self.trail.last() else { return Ok(None) };
+        let last = last.clone();
+        if let Some(pause) = self.shard.pool.back_off(&self.trail) {
+            let pause = crate::rt::time::sleep(pause);
+            if let Err(fault) = self.watched(Pause::Parked, pause).await? {
+                return Ok(Some(fault));
+            }
+            if self.presence.alone() && !self.exchange.adopted() {
+                return Ok(Some(last));
+            }
+        }
+        self.shard.pool.count_retry(&self.stay.id, &self.trail);
+        Ok(None)
     }
 
     pub(super) async fn engine_bytes(&mut self) -> Result<Want, Broken> {
@@ -36,15 +61,20 @@ impl Course<'_> {
         };
         let shard = self.shard.clone();
         let asked = reply.asked();
-        let read = shard.pool.more(&mut reply);
-        match self.watched(Pause::Engine(&asked), read).await?.and_then(identity) {
+        let mut trail = std::mem::take(&mut self.trail);
+        let more = shard.pool.more(&mut reply, &mut trail);
+        let read = self.watched(Pause::Engine(&asked), more).await?;
+        self.trail = trail;
+        match read.and_then(identity) {
             Ok(eof) => {
                 self.reply = Some(reply);
                 self.give_reply(eof)
             }
             Err(fault) => {
-                if planted::on(Bug::UnfinishedKept) {
-                    shard.pool.keep(reply);
+                // The next try may want the room that this one has.
+                match planted::on(Bug::UnfinishedKept) {
+                    true => shard.pool.keep(reply),
+                    false => drop(reply),
                 }
                 self.engine_failed(fault)
             }
@@ -52,6 +82,8 @@ impl Course<'_> {
     }
 
     pub(super) async fn wait(&mut self, ms: u64) -> Result<Want, Broken> {
+        // After a pause an engine that failed may well be up.
+        self.trail = Trail::default();
         let cell = self.stay.cell().clone();
         let ended = cell.ended();
         let other = cell.left.until(|| cell.ended() != ended);
@@ -68,8 +100,13 @@ impl Course<'_> {
             None => BytesMut::new(),
         };
         let want = self.step(|exchange, cx| exchange.engine_bytes(cx, &mut unread, eof))?;
+        let fault = self.exchange.reply_fault();
         if let Some(reply) = &mut self.reply {
             reply.unread = unread;
+            if fault.is_some() || !matches!(want, Want::EngineBytes) {
+                let fault = fault.as_ref().map(|fault| (fault, eof));
+                self.shard.pool.judge(reply, fault, &mut self.trail);
+            }
         }
         match want {
             Want::EngineBytes if eof => {
@@ -91,8 +128,10 @@ impl Course<'_> {
 
     fn engine_failed(&mut self, fault: Fault) -> Result<Want, Broken> {
         self.reply = None;
-        self.shard.counters().faults.add(1);
-        self.step(|exchange, cx| exchange.engine_failed(cx, &fault))
+        let want = self.step(|exchange, cx| exchange.engine_failed(cx, &fault))?;
+        // Of tries that are followed by another the pool has counted the failure.
+        self.shard.counters().faults.add(u64::from(!matches!(want, Want::Engine(_))));
+        Ok(want)
     }
 
     pub(super) fn release_engine(&mut self) {

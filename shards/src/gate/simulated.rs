@@ -7,9 +7,11 @@ use futures_channel::oneshot;
 use rollgate_pipeline::id::ShardIndex;
 
 use super::Gate;
-use crate::bounds::SYNC;
+use crate::bounds::{OPEN_JOURNALS_LEAST, SYNC};
 use crate::engine::Engine;
 use crate::plane::{Door, Plane};
+use crate::pool::health::Health;
+use crate::pool::meter::Meter;
 use crate::rt::{net, sim, spawn, time};
 use crate::{Driver, GateConfig, StartError, shard};
 
@@ -19,12 +21,19 @@ impl Gate {
     pub fn simulate(config: GateConfig) -> Result<Gate, StartError> {
         let shards = config.shards.0.max(1);
         let engines = config.engines.iter().map(|target| Engine::settle(target, shards));
+        let engines = engines.collect::<Result<Vec<_>, _>>()?;
+        let looked_at = config.gatehouse.limits.engine_health_ms > 0;
+        let meters = || engines.iter().map(|_| Meter::default()).collect();
         let plane = Arc::new(Plane {
             gatehouse: config.gatehouse,
             driver: Driver::Epoll,
             durability: config.durability,
             journals: config.state_dir.join("sessions"),
-            engines: engines.collect::<Result<_, _>>()?,
+            healths: engines.iter().map(|_| Health::new(looked_at)).collect(),
+            meters: (0..shards).map(|_| meters()).collect(),
+            engines,
+            pin: false,
+            open_journals: OPEN_JOURNALS_LEAST,
             idle_evict_ms: config.idle_evict_ms,
             doors: (0..shards).map(|_| Door::default()).collect(),
             draining: AtomicBool::new(false),

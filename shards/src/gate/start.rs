@@ -14,8 +14,10 @@ use rollgate_pipeline::id::ShardIndex;
 use super::Gate;
 use crate::engine::Engine;
 use crate::plane::{Door, Plane};
+use crate::pool::health::Health;
+use crate::pool::meter::Meter;
 use crate::rt::time;
-use crate::{GateConfig, StartError, driver, listener, shard, sync};
+use crate::{GateConfig, StartError, cores, driver, listener, shard, sync};
 
 impl Gate {
     /// Starts the shards and waits until each listens.
@@ -28,15 +30,21 @@ impl Gate {
         let directory = File::open(&journals)
             .map_err(|error| environment(format!("{}: {error}", journals.display())))?;
         let engines = config.engines.iter().map(|target| Engine::settle(target, shards));
-        let engines = engines.collect::<Result<_, _>>()?;
+        let engines = engines.collect::<Result<Vec<_>, _>>()?;
+        let looked_at = config.gatehouse.limits.engine_health_ms > 0;
+        let meters = || engines.iter().map(|_| Meter::default()).collect();
         let (agents_addr, listeners) = listener::bind(config.listen, usize::from(shards), driver)?;
         let plane = Arc::new(Plane {
             gatehouse: config.gatehouse,
             driver,
             durability: config.durability,
             journals,
+            healths: engines.iter().map(|_| Health::new(looked_at)).collect(),
+            meters: (0..shards).map(|_| meters()).collect(),
             engines,
             idle_evict_ms: config.idle_evict_ms,
+            pin: config.pin,
+            open_journals: cores::open_journals(usize::from(shards)),
             doors: (0..shards).map(|_| Door::default()).collect(),
             draining: AtomicBool::new(false),
             running: AtomicUsize::new(usize::from(shards)),
@@ -121,6 +129,11 @@ fn start_shards(
 fn run_shard(ended: Ended, listener: TcpListener, ready: mpsc::Sender<std::io::Result<()>>) {
     let (plane, shard) = (ended.plane.clone(), ended.shard);
     let driver = plane.driver;
+    if plane.pin
+        && let Err(reason) = cores::pin(usize::from(shard.0))
+    {
+        tracing::warn!(%reason, shard = shard.0, "a shard cannot be bound to a core");
+    }
     let ready = Cell::new(Some(ready));
     // The one who starts us waits for this, unless another shard has failed already.
     let tell = |outcome| ready.take().map(|ready| ready.send(outcome));

@@ -7,6 +7,7 @@ pub(crate) mod net {
     use std::os::fd::AsRawFd;
 
     pub(crate) use monoio::net::{TcpListener, TcpStream};
+    use nix::errno::Errno;
     use nix::sys::socket::{MsgFlags, recv};
 
     pub(crate) use crate::unsafe_fd::duplicate;
@@ -37,6 +38,13 @@ pub(crate) mod net {
     pub(crate) fn has_ended(stream: &TcpStream) -> bool {
         let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
         matches!(recv(stream.as_raw_fd(), &mut [0], flags), Ok(0))
+    }
+
+    /// Whether the other end has neither closed nor sent anything, as far as is known by now. Does
+    /// not wait.
+    pub(crate) fn is_quiet(stream: &TcpStream) -> bool {
+        let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+        recv(stream.as_raw_fd(), &mut [0], flags) == Err(Errno::EAGAIN)
     }
 }
 

@@ -28,7 +28,7 @@ pub use world::{End, Faults, Process, World, current_process, set_faults, watch_
 /// Sockets, as [`crate::rt`] shows them.
 pub(crate) mod net {
     pub(crate) use super::sockets::{
-        Bound, Listener as TcpListener, Loose, TcpStream, duplicate, has_ended, open,
+        Bound, Listener as TcpListener, Loose, TcpStream, duplicate, has_ended, is_quiet, open,
     };
 }
 

@@ -31,6 +31,21 @@ pub enum Act {
     Hang,
     /// Sends half a reply and closes the connection.
     Half,
+    /// Sends half a reply, and nothing more.
+    Stall,
+    /// Sends these bytes; the connection goes on.
+    Bytes(Vec<u8>),
+    /// Sends these bytes a while after the others.
+    Slowly(Vec<u8>, Duration, Vec<u8>),
+}
+
+impl Act {
+    /// A reply with this status line's end, these header lines and this body.
+    pub fn status(status: &str, headers: &str, body: &str) -> Act {
+        let length = body.len();
+        let text = format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\n\r\n{body}");
+        Act::Bytes(text.into_bytes())
+    }
 }
 
 /// A call that was seen.
@@ -39,8 +54,10 @@ pub struct Call {
     pub connection: usize,
     pub routing_key: String,
     pub path: String,
+    /// Request line and header lines, in lower case.
+    pub head: String,
     pub prompt: Vec<u64>,
-    request_id: String,
+    pub request_id: String,
 }
 
 /// What a test may do to calls that are held, and what became of others.
@@ -56,6 +73,13 @@ struct Held {
     aborted: HashSet<String>,
     stuck: HashSet<String>,
     hang_ups: usize,
+    /// Status of the health route, and what is listed as models.
+    health: u16,
+    models: String,
+    /// Paths of questions that are no calls.
+    told: Vec<String>,
+    /// How long a connection may be idle.
+    keep_alive: Option<Duration>,
 }
 
 /// The running engine.
@@ -71,12 +95,21 @@ impl Engine {
         model: Arc<Model>,
         script: impl Fn(usize) -> Act + Send + Sync + 'static,
     ) -> Engine {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), model, script)
+    }
+
+    /// The same, on this socket.
+    pub fn on(
+        listener: TcpListener,
+        model: Arc<Model>,
+        script: impl Fn(usize) -> Act + Send + Sync + 'static,
+    ) -> Engine {
         let addr = listener.local_addr().unwrap();
         let calls = Arc::new(Mutex::new(Vec::new()));
         let (seen, script) = (calls.clone(), Arc::new(script));
         let count = Arc::new(AtomicUsize::new(0));
         let desk = Arc::new(Desk::default());
+        desk.state.lock().unwrap().health = 200;
         let shared = desk.clone();
         std::thread::spawn(move || {
             for (connection, stream) in listener.incoming().enumerate() {
@@ -84,13 +117,19 @@ impl Engine {
                 let (count, desk) = (count.clone(), shared.clone());
                 std::thread::spawn(move || {
                     let stream = stream.unwrap();
+                    let limit = desk.state.lock().unwrap().keep_alive;
+                    stream.set_read_timeout(limit).unwrap();
                     let mut reader = BufReader::new(stream.try_clone().unwrap());
-                    while let Some((path, routing_key, body)) = read_request(&mut reader) {
+                    while let Some((path, routing_key, head, body)) = read_request(&mut reader) {
+                        if head.starts_with("get ") {
+                            desk.told(&stream, &path);
+                            continue;
+                        }
                         if path.ends_with("/abort_requests") {
                             desk.abort(&stream, &body);
                             continue;
                         }
-                        let call = Call::of(connection, path, routing_key, &body);
+                        let call = Call::of(connection, path, routing_key, head, &body);
                         let id = call.request_id.clone();
                         seen.lock().unwrap().push(call);
                         let act = script(count.fetch_add(1, Ordering::SeqCst));
@@ -119,6 +158,27 @@ impl Engine {
         self.desk.state.lock().unwrap().aborted.len()
     }
 
+    /// What the health route answers from now on.
+    pub fn health(&self, status: u16) {
+        self.desk.state.lock().unwrap().health = status;
+    }
+
+    /// How often this was asked for.
+    pub fn told(&self, path: &str) -> usize {
+        let state = self.desk.state.lock().unwrap();
+        state.told.iter().filter(|told| *told == path).count()
+    }
+
+    /// Connections that are idle for this long are closed, from now on.
+    pub fn keep_alive(&self, limit: Duration) {
+        self.desk.state.lock().unwrap().keep_alive = Some(limit);
+    }
+
+    /// What is listed as models from now on.
+    pub fn models(&self, models: &Value) {
+        self.desk.state.lock().unwrap().models = models.to_string();
+    }
+
     /// Calls that got stuck and were hung up on.
     pub fn hang_ups(&self) -> usize {
         self.desk.state.lock().unwrap().hang_ups
@@ -126,6 +186,19 @@ impl Engine {
 }
 
 impl Desk {
+    /// Health and models.
+    fn told(&self, mut stream: &TcpStream, path: &str) {
+        let mut state = self.state.lock().unwrap();
+        state.told.push(path.to_owned());
+        let (status, body) = match path.ends_with("/health") {
+            true => (state.health, ""),
+            false if state.models.is_empty() => (404, ""),
+            false => (200, state.models.as_str()),
+        };
+        let head = format!("HTTP/1.1 {status} So\r\ncontent-length: {}\r\n\r\n", body.len());
+        let _ = stream.write_all(format!("{head}{body}").as_bytes());
+    }
+
     fn abort(&self, mut stream: &TcpStream, body: &Value) {
         let mut state = self.state.lock().unwrap();
         let mut answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
@@ -157,10 +230,16 @@ impl Desk {
 }
 
 impl Call {
-    fn of(connection: usize, path: String, routing_key: String, body: &Value) -> Call {
+    fn of(
+        connection: usize,
+        path: String,
+        routing_key: String,
+        head: String,
+        body: &Value,
+    ) -> Call {
         let prompt = body["token_ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap());
         let request_id = body["request_id"].as_str().unwrap().to_owned();
-        Call { connection, routing_key, path, prompt: prompt.collect(), request_id }
+        Call { connection, routing_key, path, head, prompt: prompt.collect(), request_id }
     }
 }
 
@@ -190,6 +269,18 @@ fn perform(mut stream: &TcpStream, act: &Act, model: &Model, desk: &Desk, id: &s
             return false;
         }
         Act::Hang => return false,
+        Act::Bytes(bytes) => return stream.write_all(bytes).is_ok(),
+        Act::Slowly(first, pause, rest) => {
+            let _ = stream.write_all(first);
+            wait(*pause);
+            return stream.write_all(rest).is_ok();
+        }
+        Act::Stall => {
+            let reply = reply(model, "half<|im_end|>", "stop");
+            let _ = stream.write_all(&reply[..reply.len() / 2]);
+            while matches!(stream.read(&mut [0; 64]), Ok(1..)) {}
+            return false;
+        }
         Act::Half => {
             let reply = reply(model, "half<|im_end|>", "stop");
             let _ = stream.write_all(&reply[..reply.len() / 2]);
@@ -223,15 +314,17 @@ fn reply(model: &Model, text: &str, finish: &str) -> Vec<u8> {
     [head.as_bytes(), body.as_bytes()].concat()
 }
 
-/// Path, routing key and body.
-fn read_request(reader: &mut impl BufRead) -> Option<(String, String, Value)> {
+/// Path, routing key, head in lower case, and body.
+fn read_request(reader: &mut impl BufRead) -> Option<(String, String, String, Value)> {
     let (mut length, mut routing_key) = (0, String::new());
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
     let path = line.split(' ').nth(1)?.to_owned();
+    let mut head = line.to_ascii_lowercase();
     loop {
         line.clear();
         reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+        head.push_str(&line.to_ascii_lowercase());
         let Some((name, value)) = line.trim_end().split_once(": ") else { break };
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.parse().unwrap(),
@@ -241,5 +334,6 @@ fn read_request(reader: &mut impl BufRead) -> Option<(String, String, Value)> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some((path, routing_key, serde_json::from_slice(&body).unwrap()))
+    let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
+    Some((path, routing_key, head, body))
 }

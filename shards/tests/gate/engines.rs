@@ -67,11 +67,12 @@ fn l01_a_stale_connection_is_replaced_at_once_and_does_not_count() {
 }
 
 #[test]
-fn k06_a_hang_up_before_any_byte_is_tried_again_and_one_after_is_not() {
+fn k06_a_hang_up_before_or_amid_a_reply_is_tried_again_and_counted() {
     on_both(|driver| {
         let script = |call| match call {
             0 => Act::Hang,
-            1 => Act::Say("x<|im_end|>"),
+            1 => Act::Half,
+            2 => Act::Say("x<|im_end|>"),
             _ => Act::Half,
         };
         let engine = Engine::start(model(), script);
@@ -80,10 +81,14 @@ fn k06_a_hang_up_before_any_byte_is_tried_again_and_one_after_is_not() {
         let made = create(&gate);
         let mut agent = Agent::connect(gate.agents_addr());
         assert_eq!(agent.ask(&made.key, &user("q")).status, 200);
-        assert_eq!(total(&gate, |s| s.engine_retries), 1);
+        assert_eq!(total(&gate, |s| s.engine_retries), 2);
+        assert_eq!(total(&gate, |s| s.engine_resends), 2, "it may have sampled");
         let half = agent.ask(&made.key, &user("r"));
         assert_eq!(half.status, 502, "{half:?}");
-        assert_eq!(engine.calls().len(), 3, "it may have sampled: not sent again");
+        assert_eq!(engine.calls().len(), 6, "three tries each");
+        let calls = engine.calls();
+        let ids: std::collections::HashSet<_> = calls.iter().map(|call| &call.request_id).collect();
+        assert_eq!(ids.len(), 6, "each try has an id of its own");
         assert_eq!(block_on(gate.describe(&made.session_id)).unwrap().turns, 1);
     });
 }

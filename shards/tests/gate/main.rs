@@ -17,4 +17,6 @@ mod exchanges;
 mod journals;
 mod node;
 mod orphans;
+mod pool;
+mod retries;
 mod shards;

@@ -100,7 +100,18 @@ impl Setting {
     }
 
     pub fn try_start(&self, state_dir: &Path, engines: &[SocketAddr]) -> Result<Gate, StartError> {
-        let target = |addr| EngineTarget { url: format!("http://{addr}"), max_in_flight: 64 };
+        let engines: Vec<_> = engines.iter().map(|addr| (format!("http://{addr}"), 64)).collect();
+        self.try_at(state_dir, &engines)
+    }
+
+    /// With these URLs of engines, and so much in flight at each.
+    pub fn at(&self, state_dir: &Path, engines: &[(String, u32)]) -> Gate {
+        self.try_at(state_dir, engines).unwrap()
+    }
+
+    pub fn try_at(&self, state_dir: &Path, engines: &[(String, u32)]) -> Result<Gate, StartError> {
+        let target =
+            |(url, most): &(String, u32)| EngineTarget { url: url.clone(), max_in_flight: *most };
         let gatehouse = Gatehouse {
             model: model(),
             engine: EngineKind::Vllm,
@@ -118,6 +129,7 @@ impl Setting {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             shards: ShardCount(self.shards),
             driver: self.driver,
+            pin: false,
             durability: self.durability,
             state_dir: state_dir.to_owned(),
             engines: engines.iter().map(target).collect(),

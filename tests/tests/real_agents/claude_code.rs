@@ -116,9 +116,9 @@ fn helpers() -> Case {
 fn retries() -> Case {
     Case {
         script: json!({"replies": [
-            {"tool_calls": [bash("ls")], "fault": {"status": 429}, "times": 2},
+            {"tool_calls": [bash("ls")], "fault": {"status": 429}, "times": 6},
             {"tool_calls": [bash("echo 3 > answer.txt")], "delay_ms": 3_500,
-             "fault": {"close_after_bytes": 40}, "times": 1},
+             "fault": {"close_after_bytes": 40}, "times": 3},
             {"content": "There are three files."},
         ]}),
         task: task(),

@@ -82,9 +82,9 @@ fn life() -> Case {
 fn retries() -> Case {
     Case {
         script: json!({"replies": [
-            {"tool_calls": [exec("ls")], "fault": {"status": 429}, "times": 2},
+            {"tool_calls": [exec("ls")], "fault": {"status": 429}, "times": 6},
             {"tool_calls": [exec("echo 3 > answer.txt")], "delay_ms": 3_500,
-             "fault": {"close_after_bytes": 40}, "times": 1},
+             "fault": {"close_after_bytes": 40}, "times": 3},
             {"content": "There are three files."},
         ]}),
         task: task(),

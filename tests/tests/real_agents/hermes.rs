@@ -41,11 +41,11 @@ fn tools() -> Case {
         script: json!({"replies": [
             {"reasoning": "Look first.", "content": "I look around.",
              "tool_calls": [terminal("printf '6 * 7' > question.txt && ls")], "non_canonical": true,
-             "fault": {"status": 429, "body": "busy"}, "times": 1},
+             "fault": {"status": 429, "body": "busy"}, "times": 3},
             {"reasoning": "Two at once.", "tool_calls": [terminal("cat question.txt"), read],
              "non_canonical": true},
             {"tool_calls": [terminal("echo $((6 * 7)) > answer.txt && cat answer.txt")],
-             "non_canonical": true, "fault": {"close_after_bytes": 300}, "times": 1},
+             "non_canonical": true, "fault": {"close_after_bytes": 300}, "times": 3},
             {"content": "The answer is in answer.txt.", "non_canonical": true},
         ]}),
         task: json!({

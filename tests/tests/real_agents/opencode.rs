@@ -78,9 +78,9 @@ fn retries() -> Case {
     Case {
         script: json!({"replies": [
             title(),
-            {"tool_calls": [bash("ls")], "fault": {"status": 429}, "times": 2},
+            {"tool_calls": [bash("ls")], "fault": {"status": 429}, "times": 6},
             {"tool_calls": [write()], "delay_ms": 3_500, "fault": {"close_after_bytes": 40},
-             "times": 1},
+             "times": 3},
             {"content": "Done."},
         ]}),
         calls: times(1, "title", "entry-url").chain(times(3, "main", "opencode-main")).collect(),

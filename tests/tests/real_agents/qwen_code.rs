@@ -66,9 +66,9 @@ fn tools() -> Case {
 fn retries() -> Case {
     Case {
         script: json!({"replies": [
-            {"tool_calls": [shell("ls")], "fault": {"status": 429}, "times": 2},
+            {"tool_calls": [shell("ls")], "fault": {"status": 429}, "times": 6},
             {"tool_calls": [write()], "delay_ms": 3_500, "fault": {"close_after_bytes": 40},
-             "times": 1},
+             "times": 3},
             {"content": "Done."},
         ]}),
         task: task(),

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use rollgate_pipeline::scene::Scene;
-use rollgate_shards::ShardStats;
+use rollgate_shards::{BUCKETS_US, EngineFailure, EngineStats, ExchangeStage, ShardStats, Times};
 
 use super::Shared;
 
@@ -25,7 +25,7 @@ const fn gauge(name: &'static str, help: &'static str, read: fn(&ShardStats) -> 
     Metric { name, kind: "gauge", help, read }
 }
 
-const METRICS: [Metric; 23] = [
+const METRICS: [Metric; 32] = [
     counter("rollgate_exchanges_total", "Exchanges that ended.", |s| s.exchanges),
     counter("rollgate_faults_total", "Exchanges that ended in a fault.", |s| s.faults),
     counter("rollgate_handovers_out_total", "Connections handed to another shard.", |s| {
@@ -44,6 +44,22 @@ const METRICS: [Metric; 23] = [
     counter("rollgate_keepalives_total", "Signs of life sent to waiting agents.", |s| s.keepalives),
     counter("rollgate_engine_calls_total", "Calls of engines.", |s| s.engine_calls),
     counter("rollgate_engine_retries_total", "Calls of engines made again.", |s| s.engine_retries),
+    counter("rollgate_engine_resends_total", "Calls made again that may be sampled twice.", |s| {
+        s.engine_resends
+    }),
+    gauge("rollgate_engine_queue_length", "Calls that wait for room at an engine.", |s| {
+        s.engine_queue
+    }),
+    counter("rollgate_engine_queue_waits_total", "Calls that waited for room.", |s| s.engine_waits),
+    counter("rollgate_engine_queue_wait_ms_total", "Milliseconds of these waits.", |s| {
+        s.engine_wait_ms
+    }),
+    gauge("rollgate_engine_queue_wait_longest_ms", "The longest of these waits so far.", |s| {
+        s.engine_wait_longest_ms
+    }),
+    counter("rollgate_engine_queue_full_total", "Calls refused by a full queue.", |s| {
+        s.engine_queue_full
+    }),
     counter("rollgate_reloads_total", "Sessions loaded from their journal.", |s| s.reloads),
     counter("rollgate_evictions_total", "Idle sessions dropped from memory.", |s| s.evictions),
     counter("rollgate_torn_tails_total", "Unfinished journal ends that were cut.", |s| {
@@ -75,18 +91,78 @@ const METRICS: [Metric; 23] = [
     counter("rollgate_cancelled_total", "Exchanges cancelled by the close of a session.", |s| {
         s.cancelled
     }),
+    counter("rollgate_stalls_total", "Times that something kept a shard from its loop.", |s| {
+        s.stalls
+    }),
+    gauge("rollgate_longest_stall_ms", "The longest of them since the start.", |s| {
+        s.longest_stall_ms
+    }),
+    gauge("rollgate_beat_age_ms", "Time since a shard was last in its loop.", |s| s.beat_age_ms),
 ];
+
+/// A histogram with a label for the stage.
+const STAGES: &str = "rollgate_exchange_stage_seconds";
 
 /// Has a second label: the scene. What no rule holds for is there as `unknown`.
 const TURNS: &str = "rollgate_turns_total";
 
-/// Counters of every shard.
+/// A metric of engines: its name, its kind, its help, and its lines of one engine.
+type EngineMetric = (&'static str, &'static str, &'static str, fn(&EngineStats, &mut Lines<'_>));
+
+const ENGINE_METRICS: [EngineMetric; 6] = [
+    ("rollgate_engine_up", "gauge", "Whether the engine is healthy or degraded.", |e, lines| {
+        lines.put("", u64::from(e.up));
+    }),
+    ("rollgate_engine_state", "gauge", "1 for the state that the engine is in.", |e, lines| {
+        for state in EngineStats::STATES {
+            lines.put(&format!(",state=\"{state}\""), u64::from(e.state == state));
+        }
+    }),
+    ("rollgate_engine_state_changes_total", "counter", "Changes of the state.", |e, lines| {
+        lines.put("", e.changes);
+    }),
+    ("rollgate_engine_in_flight", "gauge", "Calls in flight at the engine.", |e, lines| {
+        for (shard, stats) in e.shards.iter().enumerate() {
+            lines.put(&format!(",shard=\"{shard}\""), stats.in_flight);
+        }
+    }),
+    ("rollgate_engine_tries_total", "counter", "Calls of the engine.", |e, lines| {
+        for (shard, stats) in e.shards.iter().enumerate() {
+            lines.put(&format!(",shard=\"{shard}\""), stats.calls);
+        }
+    }),
+    ("rollgate_engine_failures_total", "counter", "Calls that failed, by reason.", |e, lines| {
+        for (shard, stats) in e.shards.iter().enumerate() {
+            for (failure, count) in EngineFailure::ALL.iter().zip(stats.failures) {
+                let reason = failure.label();
+                lines.put(&format!(",shard=\"{shard}\",reason=\"{reason}\""), count);
+            }
+        }
+    }),
+];
+
+/// Lines of one metric and one engine.
+struct Lines<'a> {
+    text: &'a mut String,
+    name: &'static str,
+    /// The engine's name, escaped.
+    engine: String,
+}
+
+impl Lines<'_> {
+    fn put(&mut self, labels: &str, value: u64) {
+        let _ = writeln!(self.text, "{}{{engine=\"{}\"{labels}}} {value}", self.name, self.engine);
+    }
+}
+
+/// Counters of every shard and engine.
 #[utoipa::path(
     get, path = "/metrics", tag = "node", security(("token" = [])),
     responses((status = 200, content_type = "text/plain", body = String))
 )]
 pub(super) async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
-    let text = text(&shared.gate.stats());
+    let mut text = text(&shared.gate.stats());
+    tell_engines(&shared.gate.engines(), &mut text);
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }
 
@@ -105,7 +181,41 @@ fn text(shards: &[ShardStats]) -> String {
             let _ = writeln!(text, "{name}{{shard=\"{shard}\"}} {}", read(stats));
         }
     }
+    stages(&mut text, shards);
     text
+}
+
+fn tell_engines(engines: &[EngineStats], text: &mut String) {
+    for (name, kind, help, put) in ENGINE_METRICS {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for stats in engines {
+            let engine = stats.name.replace('\\', r"\\").replace('"', "\\\"");
+            put(stats, &mut Lines { text, name, engine });
+        }
+    }
+}
+
+fn stages(text: &mut String, shards: &[ShardStats]) {
+    let help = "Time of exchanges, by what it went to.";
+    let _ = writeln!(text, "# HELP {STAGES} {help}\n# TYPE {STAGES} histogram");
+    for (shard, stats) in shards.iter().enumerate() {
+        for (stage, times) in ExchangeStage::ALL.iter().zip(&stats.stages) {
+            let labels = format!("shard=\"{shard}\",stage=\"{}\"", stage.name());
+            histogram(text, &labels, times);
+        }
+    }
+}
+
+fn histogram(text: &mut String, labels: &str, times: &Times) {
+    let mut below = 0;
+    for (end_us, count) in BUCKETS_US.iter().zip(times.buckets) {
+        below += count;
+        let end = *end_us as f64 / 1e6;
+        let _ = writeln!(text, "{STAGES}_bucket{{{labels},le=\"{end}\"}} {below}");
+    }
+    let (count, sum) = (times.count, times.sum_us as f64 / 1e6);
+    let _ = writeln!(text, "{STAGES}_bucket{{{labels},le=\"+Inf\"}} {count}");
+    let _ = writeln!(text, "{STAGES}_sum{{{labels}}} {sum}\n{STAGES}_count{{{labels}}} {count}");
 }
 
 #[cfg(test)]
@@ -116,6 +226,8 @@ mod tests {
     fn each_counter_is_told_once_per_shard() {
         let mut busy = ShardStats { exchanges: 7, torn_tails: 2, ..ShardStats::default() };
         busy.turns[Scene::ALL.len() - 1] = 3;
+        busy.stages[1] = Times { count: 3, sum_us: 300, ..Times::default() };
+        (busy.stages[1].buckets[0], busy.stages[1].buckets[1]) = (2, 1);
         let text = text(&[ShardStats::default(), busy]);
         for line in [
             "# TYPE rollgate_exchanges_total counter",
@@ -126,9 +238,42 @@ mod tests {
             "# TYPE rollgate_turns_total counter",
             "rollgate_turns_total{shard=\"1\",scene=\"unknown\"} 3",
             "rollgate_turns_total{shard=\"1\",scene=\"main\"} 0",
+            "# TYPE rollgate_exchange_stage_seconds histogram",
+            "rollgate_exchange_stage_seconds_bucket{shard=\"1\",stage=\"own\",le=\"0.000064\"} 2",
+            "rollgate_exchange_stage_seconds_bucket{shard=\"1\",stage=\"own\",le=\"0.000128\"} 3",
+            "rollgate_exchange_stage_seconds_bucket{shard=\"1\",stage=\"own\",le=\"+Inf\"} 3",
+            "rollgate_exchange_stage_seconds_sum{shard=\"1\",stage=\"own\"} 0.0003",
+            "rollgate_exchange_stage_seconds_count{shard=\"0\",stage=\"own\"} 0",
         ] {
             assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line}");
         }
-        assert_eq!(text.lines().count(), METRICS.len() * 4 + 2 + 2 * Scene::ALL.len());
+        let stages = 2 + 2 * ExchangeStage::ALL.len() * (BUCKETS_US.len() + 3);
+        assert_eq!(text.lines().count(), METRICS.len() * 4 + 2 + 2 * Scene::ALL.len() + stages);
+    }
+
+    #[test]
+    fn each_engine_is_told_by_its_name() {
+        let mut busy = rollgate_shards::EngineShardStats { in_flight: 3, ..Default::default() };
+        busy.failures[EngineFailure::Cut as usize] = 2;
+        let engine = EngineStats {
+            name: "h:1/\"x".to_owned(),
+            state: "degraded",
+            up: true,
+            changes: 4,
+            shards: vec![Default::default(), busy],
+        };
+        let mut text = String::new();
+        tell_engines(&[engine], &mut text);
+        for line in [
+            "# TYPE rollgate_engine_up gauge",
+            r#"rollgate_engine_up{engine="h:1/\"x"} 1"#,
+            r#"rollgate_engine_state{engine="h:1/\"x",state="degraded"} 1"#,
+            r#"rollgate_engine_state{engine="h:1/\"x",state="healthy"} 0"#,
+            r#"rollgate_engine_state_changes_total{engine="h:1/\"x"} 4"#,
+            r#"rollgate_engine_in_flight{engine="h:1/\"x",shard="1"} 3"#,
+            r#"rollgate_engine_failures_total{engine="h:1/\"x",shard="1",reason="cut"} 2"#,
+        ] {
+            assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line}: {text}");
+        }
     }
 }

@@ -22,7 +22,7 @@ use super::{create, error, export, metrics, sessions};
         metrics::metrics,
         openapi,
         super::healthz,
-        super::readyz,
+        super::ready::readyz,
     ),
     components(schemas(error::ErrorBody)),
     modifiers(&Token)

@@ -34,6 +34,7 @@ pub async fn gate(state_dir: &Path) -> Gate {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         shards: ShardCount(1),
         driver: DriverChoice::Epoll,
+        pin: false,
         durability: Durability::Write,
         state_dir: state_dir.to_owned(),
         engines: vec![engine],

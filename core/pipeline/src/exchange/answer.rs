@@ -55,7 +55,11 @@ impl Exchange {
                 self.record_turn(cx, prepared, generated, &[])
             }
             Ok(Heard::Paused(fault)) if !self.given_up => self.park(cx, prepared, fault),
-            Ok(Heard::Paused(fault)) | Err(fault) => self.engine_fault(cx, prepared, fault),
+            Ok(Heard::Paused(fault)) => self.engine_fault(cx, prepared, fault),
+            Err(fault) => {
+                self.reply_fault = Some(fault.clone());
+                self.engine_fault(cx, prepared, fault)
+            }
         }
     }
 
@@ -63,9 +67,14 @@ impl Exchange {
     pub(super) fn engine_fault(
         &mut self,
         cx: &mut Context<'_>,
-        prepared: Box<Prepared>,
+        mut prepared: Box<Prepared>,
         fault: Fault,
     ) -> Want {
+        if self.tries_again(&cx.gatehouse.limits, cx.now.mono_ms, &fault) {
+            // An id of its own: the engine may still be at work on the call before.
+            prepared.call_id = format!("{:032x}", cx.random);
+            return self.call_engine(cx, prepared);
+        }
         match !self.given_up && !prepared.parked.ids().is_empty() && park::waits_out(&fault) {
             true => self.park(cx, prepared, fault),
             false => self.torso(cx, prepared, fault),
@@ -197,7 +206,12 @@ impl Exchange {
             times: TurnTimes {
                 at_ms: self.started.wall_ms,
                 prepare_ms: prepared.called_mono_ms.saturating_sub(self.started.mono_ms),
-                engine_ms: cx.now.mono_ms.saturating_sub(prepared.called_mono_ms),
+                queue_ms: self.queue_ms,
+                engine_ms: cx
+                    .now
+                    .mono_ms
+                    .saturating_sub(prepared.called_mono_ms)
+                    .saturating_sub(self.queue_ms),
             },
             columns: [0; 3],
             stretch: prepared.stretch,

@@ -7,7 +7,8 @@
 //!   are kept;
 //! - a 503 whose message speaks of a pause or of weights is a pause
 //!   ([`crate::engine::EngineKind::paused`]);
-//! - any other 429 or 503 says that the engine is busy, and is passed on to the agent;
+//! - any other 429 or 503 says that the engine is busy: the call is made again ([`super::again`]),
+//!   then that is passed on to the agent;
 //! - while a turn is parked with ids, a refused connection and a busy engine are taken for the same
 //!   pause: engines restart for new weights, and what was sampled is worth the wait.
 //!
@@ -23,6 +24,7 @@
 //! Known gap: engines look for stop texts in what one call sampled, so one that spans two parts does
 //! not end the answer.
 
+use super::again::Tries;
 use super::prepare::Prepared;
 use super::{Context, Exchange, Stage, Want};
 use crate::engine::EngineCall;
@@ -147,6 +149,7 @@ impl Exchange {
         fault: Fault,
     ) -> Want {
         let now_ms = cx.now.mono_ms;
+        self.tries = Tries::default();
         match prepared.parked.wait(cx.gatehouse.limits.park_ms, now_ms) {
             None => self.torso(cx, prepared, fault),
             Some(until_ms) => {
@@ -200,6 +203,7 @@ impl Exchange {
             request_id: &prepared.call_id,
         });
         let reply = ReplyReader::new(cx.gatehouse.limits.engine_reply_bytes);
+        self.tries.begin(cx.now.mono_ms);
         self.stage = Stage::Engine { prepared, reply };
         Want::Engine(request)
     }

@@ -12,6 +12,7 @@ use crate::record::{Budget, Frames, Record, SessionOptions, TurnRecord};
 use crate::render::sample_model::test_model;
 use crate::render::{ControlText, Model};
 
+mod again;
 mod counts;
 mod faults;
 mod ids;
@@ -54,7 +55,7 @@ impl Play {
             model: MODEL.clone(),
             engine: EngineKind::Vllm,
             engine_model: "m".into(),
-            limits: Limits { body_bytes: 100_000, ..Limits::default() },
+            limits: Limits { body_bytes: 100_000, engine_retries: 0, ..Limits::default() },
             keepalive_first_ms: 3_000,
             keepalive_next_ms: 5_000,
             node: "n1".into(),

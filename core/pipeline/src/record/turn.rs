@@ -18,7 +18,10 @@ pub struct TurnTimes {
     pub at_ms: u64,
     /// From the request's head to the call of the engine.
     pub prepare_ms: u64,
-    /// The engine's part.
+    /// Waiting for a turn at an engine: how many calls an engine may have at once is bounded.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub queue_ms: u64,
+    /// The engine's part, tries that came to nothing and waits for a paused engine included.
     pub engine_ms: u64,
 }
 
@@ -134,6 +137,10 @@ fn is_auto(choice: &ToolChoice) -> bool {
 
 fn is_zero(n: &u32) -> bool {
     *n == 0
+}
+
+fn is_none(ms: &u64) -> bool {
+    *ms == 0
 }
 
 impl TurnRecord {

@@ -50,6 +50,7 @@ pub(super) struct RawControl {
 pub(super) struct RawShards {
     pub count: Option<u16>,
     pub driver: Option<super::ShardDriver>,
+    pub pin: Option<bool>,
     pub durability: Option<super::Durability>,
 }
 

@@ -72,6 +72,8 @@ pub struct Shards {
     pub count: u16,
     /// `auto`, `uring` or `epoll`.
     pub driver: ShardDriver,
+    /// Whether each shard is bound to a core of its own.
+    pub pin: bool,
     /// `write` or `fsync`.
     pub durability: Durability,
 }
@@ -212,6 +214,18 @@ pub fn default_shards() -> u16 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u16)
 }
 
+/// Most calls of an engine at once, where nothing is said.
+pub fn default_in_flight(shards: u16) -> u32 {
+    u32::from(shards).max(256)
+}
+
+/// The URL below which an engine's routes begin: without slashes at its end, and without the `/v1`
+/// that people copy from clients' settings.
+pub fn base_url(url: &str) -> &str {
+    let url = url.trim_end_matches('/');
+    url.strip_suffix("/v1").unwrap_or(url).trim_end_matches('/')
+}
+
 /// Fills in defaults and checks every value.
 pub(super) fn settle(path: &str, raw: Raw) -> Result<Settled, ConfigError> {
     let wrong = |key: &str, message: String| ConfigError::Value {
@@ -242,7 +256,7 @@ pub(super) fn settle(path: &str, raw: Raw) -> Result<Settled, ConfigError> {
     if count > rollgate_pipeline::id::BUCKETS {
         return Err(wrong("shards.count", format!("{count} is over 1024, the number of buckets")));
     }
-    let engines = engines(raw.engines, &wrong)?;
+    let engines = engines(raw.engines, count, &wrong)?;
     rule_set(None, &raw.sessions.rules, &[]).map_err(|what| wrong("sessions.rules", what))?;
     scene_set(None, &raw.sessions.scenes, &[]).map_err(|what| wrong("sessions.scenes", what))?;
     let defaults = SessionDefaults::default();
@@ -260,6 +274,7 @@ pub(super) fn settle(path: &str, raw: Raw) -> Result<Settled, ConfigError> {
         shards: Shards {
             count,
             driver: raw.shards.driver.unwrap_or(ShardDriver::Auto),
+            pin: raw.shards.pin.unwrap_or(false),
             durability: raw.shards.durability.unwrap_or(Durability::Write),
         },
         model: Model {
@@ -287,6 +302,7 @@ pub(super) fn settle(path: &str, raw: Raw) -> Result<Settled, ConfigError> {
 
 fn engines(
     raw: Vec<super::raw::RawEngine>,
+    shards: u16,
     wrong: &impl Fn(&str, String) -> ConfigError,
 ) -> Result<Vec<Engine>, ConfigError> {
     if raw.is_empty() {
@@ -298,12 +314,16 @@ fn engines(
             let message = format!("{:?} must begin with http://", engine.url);
             return Err(wrong("engines.url", message));
         }
-        let max_in_flight = engine.max_in_flight.unwrap_or(256);
-        if max_in_flight == 0 {
-            return Err(wrong("engines.max_in_flight", "must be at least 1".to_owned()));
+        let max_in_flight = engine.max_in_flight.unwrap_or(default_in_flight(shards));
+        if max_in_flight < u32::from(shards) {
+            let message = format!(
+                "{max_in_flight} is less than shards.count, {shards}: each shard needs room for one \
+                 call at least"
+            );
+            return Err(wrong("engines.max_in_flight", message));
         }
         engines.push(Engine {
-            url: engine.url.trim_end_matches('/').to_owned(),
+            url: base_url(&engine.url).to_owned(),
             kind: engine.kind.unwrap_or(Kind::Auto),
             max_in_flight,
         });

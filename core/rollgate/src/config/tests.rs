@@ -26,6 +26,25 @@ fn defaults_are_settled_and_printable() {
 }
 
 #[test]
+fn l23_an_engines_url_may_end_in_v1_and_in_slashes() {
+    for end in ["", "/", "/v1", "/v1/", "//v1//"] {
+        let text = GOOD.replace(":1/", &format!(":1{end}"));
+        assert_eq!(settle(&text, &[]).unwrap().engines[0].url, "http://127.0.0.1:1", "{end:?}");
+    }
+    let below = GOOD.replace(":1/", ":1/router/v1/");
+    assert_eq!(settle(&below, &[]).unwrap().engines[0].url, "http://127.0.0.1:1/router");
+}
+
+#[test]
+fn every_shard_has_room_at_every_engine() {
+    let error = settle(&format!("{GOOD}max_in_flight = 3\n[shards]\ncount = 4\n"), &[]);
+    let error = error.unwrap_err();
+    assert!(error.contains("engines.max_in_flight") && error.contains("shards.count"), "{error}");
+    let many = settle(&format!("{GOOD}[shards]\ncount = 400\n"), &[]).unwrap();
+    assert_eq!(many.engines[0].max_in_flight, 400);
+}
+
+#[test]
 fn what_sessions_get_is_set_in_two_tables() {
     let text = "[model]\ndir = \"m\"\nretention = \"template\"\n[[engines]]\nurl = \"http://e\"\n\
                 [sessions]\nhistory = \"faithful\"\norphan_grace_ms = 7\n\

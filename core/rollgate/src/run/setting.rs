@@ -60,6 +60,7 @@ impl Setting {
             shards: config::Shards {
                 count: args.shards.unwrap_or_else(config::default_shards),
                 driver: config::ShardDriver::Auto,
+                pin: false,
                 durability: config::Durability::Write,
             },
             limits: Limits::default(),
@@ -78,7 +79,9 @@ impl Setting {
 }
 
 fn engines(args: &RunArgs) -> Result<(Vec<config::Engine>, Option<EngineHandle>), Stop> {
-    let engine = |url: String| config::Engine { url, kind: config::Kind::Auto, max_in_flight: 256 };
+    let shards = args.shards.unwrap_or_else(config::default_shards);
+    let max_in_flight = config::default_in_flight(shards);
+    let engine = |url: String| config::Engine { url, kind: config::Kind::Auto, max_in_flight };
     if args.demo {
         let model =
             crate::demo::model().map_err(|error| Stop::environment(format!("{error:#}")))?;
@@ -90,7 +93,7 @@ fn engines(args: &RunArgs) -> Result<(Vec<config::Engine>, Option<EngineHandle>)
             return Err(Stop::wrong_use(format!("--engine {url:?} must begin with http://")));
         }
     }
-    let urls = args.engine.iter().map(|url| engine(url.trim_end_matches('/').to_owned()));
+    let urls = args.engine.iter().map(|url| engine(config::base_url(url).to_owned()));
     Ok((urls.collect(), None))
 }
 

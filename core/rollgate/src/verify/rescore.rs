@@ -26,7 +26,7 @@ pub struct Scores {
 
 /// Re-scores every sample. The error says why the engine could not be asked.
 pub fn rescore(url: &str, samples: &[Sample], report: &mut Report) -> Result<Scores, String> {
-    let url = url.trim_end_matches('/');
+    let url = crate::config::base_url(url);
     let facts = probe::ask(url)?;
     let agent = probe::client(TIMEOUT);
     let model = |sample: &Sample| match facts.models.contains(&sample.provenance.model) {

@@ -301,6 +301,14 @@ pub(super) fn has_ended(end: End) -> bool {
     })
 }
 
+/// Whether the other end has neither closed nor sent anything that has arrived.
+pub(super) fn is_quiet(end: End) -> bool {
+    with(|world| {
+        let side = world.pipes.sides.get(&end);
+        side.is_some_and(|side| side.arrived.is_empty() && !side.ended && !side.reset)
+    })
+}
+
 /// A read was dropped before it was done.
 pub(super) fn read_given_up(end: End) {
     with(|world| {

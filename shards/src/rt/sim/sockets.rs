@@ -89,6 +89,11 @@ pub(crate) fn has_ended(stream: &TcpStream) -> bool {
     pipes::has_ended(stream.end)
 }
 
+/// Whether the other end has neither closed nor sent anything.
+pub(crate) fn is_quiet(stream: &TcpStream) -> bool {
+    pipes::is_quiet(stream.end)
+}
+
 impl TcpStream {
     /// Connects.
     pub async fn connect(addr: SocketAddr) -> io::Result<Self> {
