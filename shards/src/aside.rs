@@ -43,7 +43,8 @@ impl Helper {
     pub(crate) fn give(&self, job: EncodeJob) -> Result<oneshot::Receiver<Outcome>, EncodeJob> {
         let mut state = self.state.borrow_mut();
         if let State::Unneeded = *state {
-            *state = start(self.shard);
+            // A simulation has one thread only.
+            *state = if cfg!(feature = "sim") { State::Stopped } else { start(self.shard) };
         }
         let State::At(tasks, _) = &*state else { return Err(job) };
         let (answer, answered) = oneshot::channel();

@@ -37,6 +37,7 @@ pub(crate) const STALL: Duration = Duration::from_millis(100);
 /// Journal files kept open per shard, at least: more where the process may open many files.
 pub(crate) const OPEN_JOURNALS_LEAST: usize = 64;
 /// Journal files kept open per shard, at most.
+#[cfg_attr(feature = "sim", expect(dead_code, reason = "a simulated process may open any number"))]
 pub(crate) const OPEN_JOURNALS_MOST: usize = 16_384;
 /// Sessions that one shard loads at once.
 pub(crate) const LOADS: usize = 4;
@@ -91,6 +92,7 @@ pub(crate) const LINGER: Duration = Duration::from_millis(2_000);
 pub(crate) const LINGER_BYTES: usize = 16 << 20;
 /// Pause after an accept that failed (out of descriptors, mostly).
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+#[cfg_attr(feature = "sim", expect(dead_code, reason = "simulated listeners have no bound"))]
 /// Connections waiting to be accepted, per shard.
 pub(crate) const BACKLOG: i32 = 4_096;
 

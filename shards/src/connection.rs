@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::rt::io::AsyncWriteRent;
 use crate::rt::net::TcpStream;
+use crate::rt::time::now;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::{Either, select};
 use rollgate_pipeline::exchange;
@@ -13,6 +14,7 @@ use rollgate_pipeline::fault::{Fault, FaultKind};
 use rollgate_pipeline::http::{self, Framing, Method, Plainer, RequestHead, Route};
 use rollgate_pipeline::id::{SessionHash, ShardIndex};
 use rollgate_pipeline::limits::HANDOVERS;
+use rollgate_pipeline::planted::{self, Bug};
 use rollgate_pipeline::protocol::Dialect;
 
 use crate::bounds::{JOURNAL_WAITING_BYTES, KEPT_BUFFER_BYTES, LINGER, LINGER_BYTES};
@@ -157,7 +159,7 @@ impl Connection {
 
     async fn next(&mut self) -> Next {
         let limits = self.shard.plane.limits();
-        let idle = Instant::now() + Duration::from_millis(limits.idle_ms);
+        let idle = now() + Duration::from_millis(limits.idle_ms);
         let head_limit = Duration::from_millis(limits.head_ms);
         let mut begun = None;
         loop {
@@ -174,7 +176,7 @@ impl Connection {
                     Ok(None) => {}
                     Err(fault) => return Next::Nonsense(fault),
                 }
-                begun.get_or_insert_with(Instant::now);
+                begun.get_or_insert_with(now);
             }
             let deadline = begun.map_or(idle, |begun: Instant| begun + head_limit);
             match self.read_or_drain(deadline).await {
@@ -202,7 +204,7 @@ impl Connection {
 
     /// Reads; `None` when the deadline passes, or when it is idle and a drain begins.
     async fn read_or_drain(&mut self, deadline: Instant) -> Option<std::io::Result<usize>> {
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_duration_since(now());
         let idle = self.unread.is_empty();
         let shard = self.shard.clone();
         let draining = pin!(shard.drain.until(|| idle && shard.plane.draining()));
@@ -279,7 +281,9 @@ impl Connection {
     async fn move_to(mut self, owner: ShardIndex, raw: Bytes) {
         let mut unread = BytesMut::with_capacity(raw.len() + self.unread.len());
         unread.extend_from_slice(&raw);
-        unread.extend_from_slice(&self.unread);
+        if !planted::on(Bug::MovedWithoutBody) {
+            unread.extend_from_slice(&self.unread);
+        }
         let moves = self.moves.saturating_add(1);
         let fault = match Socket::pack(&self.stream, unread, moves) {
             Ok(socket) => match self.shard.plane.door(owner).push(Command::Socket(socket)) {

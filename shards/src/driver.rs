@@ -63,7 +63,7 @@ fn probe() -> Result<(), String> {
 }
 
 async fn try_ring() -> io::Result<()> {
-    let file = monoio::fs::File::open("/proc/self/stat").await?;
+    let file = crate::rt::fs::File::open("/proc/self/stat").await?;
     let (read, _) = file.read_at(vec![0; 16], 0).await;
     if read? == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());

@@ -4,14 +4,13 @@
 //! moves is a second descriptor of it; the task drops the first one and does not touch it before.
 //! The bytes read so far go along, the head of the request included.
 
-use crate::rt::net::TcpStream;
 use bytes::BytesMut;
 
-use crate::unsafe_fd;
+use crate::rt::net::{Loose, TcpStream, duplicate};
 
 /// A connection on its way.
 pub(crate) struct Socket {
-    stream: std::net::TcpStream,
+    stream: Loose,
     /// What was read and not yet answered.
     pub(crate) unread: BytesMut,
     /// How often it has moved, this time included.
@@ -21,7 +20,7 @@ pub(crate) struct Socket {
 impl Socket {
     /// The connection, for another shard's driver. An error is a lack of descriptors.
     pub(crate) fn pack(stream: &TcpStream, unread: BytesMut, moves: u8) -> std::io::Result<Self> {
-        Ok(Self { stream: unsafe_fd::duplicate(stream)?, unread, moves })
+        Ok(Self { stream: duplicate(stream)?, unread, moves })
     }
 
     /// Puts it on the driver of the shard that this runs on.

@@ -15,11 +15,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_channel::oneshot;
 use rollgate_pipeline::fault::{Fault, FaultKind};
 use rollgate_pipeline::id::{SessionHash, ShardIndex};
+use rollgate_pipeline::planted::{self, Bug};
 
 pub(crate) use files::Files;
 pub(crate) use load::{Loaded, load};
@@ -27,6 +29,9 @@ pub(crate) use load::{Loaded, load};
 use crate::Durability;
 use crate::plane::Plane;
 use crate::wake::Bell;
+
+/// How slow a disk is on which a missing wait shows.
+const SLOW_DISK: Duration = Duration::from_millis(20);
 
 /// What the journals of one shard share.
 pub(crate) struct Journals {
@@ -86,7 +91,12 @@ impl Journal {
         } else {
             let waiting = self.inner.waiting_bytes.get();
             self.inner.waiting_bytes.set(waiting + frame.len() as u64);
-            self.inner.queue.borrow_mut().push_back(Waiting { frame, done });
+            let mut queue = self.inner.queue.borrow_mut();
+            match planted::on(Bug::FramesOutOfOrder) {
+                true => queue.push_front(Waiting { frame, done }),
+                false => queue.push_back(Waiting { frame, done }),
+            }
+            drop(queue);
             if !self.inner.writing.replace(true) {
                 crate::rt::spawn(write_queue(self.inner.clone()));
             }
@@ -185,6 +195,10 @@ async fn write_frame(inner: &Inner, frame: Bytes, at: u64) -> io::Result<()> {
     if inner.broken.get() {
         return Err(io::Error::other("it was given up"));
     }
+    if planted::on(Bug::AnswerBeforeRecord) {
+        // As on a slow disk: there is something to wait for.
+        crate::rt::time::sleep(SLOW_DISK).await;
+    }
     let bytes = frame.len() as u64;
     let file = inner.journals.files.open(inner.hash, &inner.path).await?;
     file.write_all_at(frame, at).await.0?;
@@ -214,12 +228,8 @@ fn break_off(inner: &Inner, error: &io::Error) {
 
 /// Shortens the file. Blocks: only for what has failed already.
 fn cut(path: &Path, bytes: u64) -> io::Result<()> {
-    let file = std::fs::OpenOptions::new().write(true).open(path)?;
-    // Never lengthen it: bytes that are missing are for loading to report.
-    if file.metadata()?.len() > bytes {
-        file.set_len(bytes)?;
-    }
-    Ok(())
+    // Never lengthens it: bytes that are missing are for loading to report.
+    crate::rt::disk::shorten(path, bytes)
 }
 
 impl Journals {

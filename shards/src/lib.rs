@@ -10,7 +10,9 @@ mod bodies;
 mod bounds;
 mod command;
 mod connection;
+#[cfg(not(feature = "sim"))]
 mod cores;
+#[cfg(not(feature = "sim"))]
 mod driver;
 mod engine;
 mod exchange;
@@ -20,6 +22,7 @@ mod guard;
 mod handover;
 mod inbox;
 mod journal;
+#[cfg(not(feature = "sim"))]
 mod listener;
 mod plane;
 mod pool;
@@ -30,7 +33,9 @@ mod shard;
 mod stall;
 mod stats;
 mod stream;
+#[cfg(not(feature = "sim"))]
 mod sync;
+#[cfg(not(feature = "sim"))]
 mod unsafe_fd;
 mod unsafe_iovec;
 mod wake;
@@ -45,6 +50,8 @@ use rollgate_pipeline::id::{SessionId, SessionKey, ShardCount};
 use rollgate_pipeline::scene::Scene;
 
 pub use gate::Gate;
+#[cfg(feature = "sim")]
+pub use rt::sim;
 pub use stats::{BUCKETS_US, LimitHit, Times};
 
 /// Which driver a shard's runtime uses.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Waker;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use rollgate_pipeline::exchange::{Gatehouse, Now};
 use rollgate_pipeline::id::{SessionHash, ShardCount, ShardIndex};
@@ -16,6 +16,7 @@ use crate::guard::Guard;
 use crate::inbox::Inbox;
 use crate::pool::health::{Change, Health};
 use crate::pool::meter::Meter;
+use crate::rt::time;
 use crate::stats::Counters;
 use crate::{Driver, Durability};
 
@@ -32,6 +33,7 @@ pub(crate) struct Plane {
     /// By shard, then by engine.
     pub(crate) meters: Vec<Box<[Meter]>>,
     pub(crate) idle_evict_ms: u64,
+    #[cfg_attr(feature = "sim", expect(dead_code, reason = "a simulation has no cores"))]
     pub(crate) pin: bool,
     /// Journal files that each shard keeps open.
     pub(crate) open_journals: usize,
@@ -74,10 +76,10 @@ impl Plane {
     }
 
     pub(crate) fn now(&self) -> Now {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since_epoch = time::now().saturating_duration_since(self.epoch);
         Now {
-            wall_ms: u64::try_from(wall.as_millis()).unwrap_or(u64::MAX),
-            mono_ms: u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX),
+            wall_ms: time::wall_ms(),
+            mono_ms: u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX),
         }
     }
 

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::rt::net::TcpStream;
+use crate::rt::time::now;
 use bytes::{Bytes, BytesMut};
 use rollgate_pipeline::engine::EngineRequest;
 use rollgate_pipeline::fault::{Fault, FaultKind};
@@ -108,7 +109,7 @@ impl Pool {
         }
         // Waiting for its turn counts: engines that are busy for that long are late, too.
         let deadline = trail.deadline(Duration::from_millis(self.plane.limits().engine_ms));
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_duration_since(now());
         let turn = self.turnstile.take(session.hash().0, trail.failed());
         let (permit, queued_ms) = match within(left, turn).await {
             None => return Err(self.no_turn()),
@@ -143,7 +144,7 @@ impl Pool {
     /// Reads more of the reply; `true` at its end.
     pub(crate) async fn more(&self, reply: &mut Reply, trail: &mut Trail) -> Result<bool, Fault> {
         let stall_ms = self.plane.limits().engine_stall_ms;
-        let left = reply.deadline.saturating_duration_since(Instant::now());
+        let left = reply.deadline.saturating_duration_since(now());
         let limit = left.min(Duration::from_millis(stall_ms));
         let url = &self.plane.engines[reply.engine].url;
         let broken = |what: String| {
@@ -222,7 +223,7 @@ impl Pool {
         session: &SessionId,
         request: &EngineRequest,
     ) -> Result<(), String> {
-        let deadline = Instant::now() + TELL;
+        let deadline = now() + TELL;
         let bytes = self.bytes(engine, session, request);
         let told = async {
             let stream = self.connect(engine).await?;
@@ -303,7 +304,7 @@ impl Pool {
         request: Vec<Bytes>,
         deadline: Instant,
     ) -> Result<(TcpStream, BytesMut), NoReply> {
-        let left = deadline.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_duration_since(now());
         let ask = async {
             let broken = |error: std::io::Error| NoReply::Broken(error.to_string());
             write_pieces(&mut stream, request, left).await.map_err(broken)?;

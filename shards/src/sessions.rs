@@ -98,7 +98,7 @@ impl Sessions {
         if let Err(fault) = journal.append(frame).await {
             self.journals.files.forget(hash);
             // What cannot be unlinked holds no whole record and is never loaded.
-            let _ = std::fs::remove_file(self.journals.plane.journal_path(hash));
+            let _ = crate::rt::disk::remove_file(self.journals.plane.journal_path(hash));
             return Err(fault);
         }
         hold.settle(SessionCell::new(session, journal, now.mono_ms));
@@ -118,7 +118,7 @@ impl Sessions {
                 None => break self.hold(hash),
             }
         };
-        match std::fs::remove_file(self.journals.plane.journal_path(hash)) {
+        match crate::rt::disk::remove_file(self.journals.plane.journal_path(hash)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(internal(format!("the journal cannot be unlinked: {error}"))),

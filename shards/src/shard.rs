@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::net::{Shutdown, TcpListener};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::rc::Rc;
@@ -10,13 +9,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::rt::net::TcpStream;
+use crate::rt::net::{Bound, TcpStream};
 use bytes::BytesMut;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use rollgate_pipeline::exchange::{Desk, Gatehouse};
 use rollgate_pipeline::id::ShardIndex;
-use socket2::Socket as Socket2;
 
 use crate::aside::Helper;
 use crate::bodies::Bodies;
@@ -66,13 +64,10 @@ pub(crate) async fn run(
     plane: Arc<Plane>,
     gatehouse: Gatehouse,
     index: ShardIndex,
-    listener: TcpListener,
+    listener: Bound,
 ) {
     let shard = Shard::new(plane, gatehouse, index);
-    let opened = listener.try_clone().and_then(|closer| {
-        Ok((Socket2::from(closer), crate::rt::net::TcpListener::from_std(listener)?))
-    });
-    let (closer, listener) = match opened {
+    let (closer, listener) = match crate::rt::net::open(listener) {
         Ok(opened) => opened,
         Err(error) => {
             tracing::error!(%error, shard = index.0, "a listening socket cannot be used");
@@ -86,10 +81,9 @@ pub(crate) async fn run(
     let accepting = crate::rt::spawn(accept(shard.clone(), listener));
     let_in(shard.clone()).await;
     // Ends the accept under way with an error, so that no connection is lost in between.
-    if let Err(error) = closer.shutdown(Shutdown::Both) {
+    if let Err(error) = closer.close() {
         tracing::warn!(%error, "a listening socket could not be closed");
     }
-    drop(closer);
     accepting.await;
     shard.drain.ring();
     let limit = Duration::from_millis(shard.plane.limits().drain_ms);
@@ -316,7 +310,7 @@ impl Default for Random {
 impl Random {
     fn next(&mut self) -> u128 {
         if self.used == self.pool.len() {
-            if let Err(error) = getrandom::fill(&mut self.pool) {
+            if let Err(error) = crate::rt::random::fill(&mut self.pool) {
                 // Only before the kernel's pool is ready; ids must not repeat even then.
                 tracing::error!(%error, "the kernel gives no random bits");
                 self.pool.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));

@@ -3,17 +3,18 @@
 //! Each shard beats at a fixed pace. A beat that comes late tells how long something kept the loop
 //! busy; one that does not come at all shows in the age of the last beat, which others read.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::bounds::{BEAT, STALL};
 use crate::rt;
+use crate::rt::time::now;
 use crate::shard::Shard;
 
 /// Beats for as long as the shard lives.
 pub(crate) async fn beat(shard: std::rc::Rc<Shard>) {
-    let mut due = Instant::now();
+    let mut due = now();
     loop {
-        let late = due.elapsed();
+        let late = now().saturating_duration_since(due);
         if late >= STALL {
             let counters = shard.counters();
             counters.stalls.add(1);
@@ -22,7 +23,7 @@ pub(crate) async fn beat(shard: std::rc::Rc<Shard>) {
             tracing::warn!(shard = shard.index.0, ms, "something kept a shard from its work");
         }
         shard.counters().beat_ms.set(shard.plane.now().mono_ms);
-        due = Instant::now() + BEAT;
+        due = now() + BEAT;
         rt::time::sleep(BEAT).await;
     }
 }

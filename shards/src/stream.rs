@@ -2,15 +2,13 @@
 
 use std::future::Future;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use crate::rt::buf::IoBufMut;
 use crate::rt::io::{AsyncReadRent, AsyncWriteRent};
 use crate::rt::net::TcpStream;
+pub(crate) use crate::rt::net::{has_ended, is_quiet};
 use bytes::{Buf, Bytes, BytesMut};
-use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, recv};
 
 use crate::bounds::{MOST_READ_BYTES, READ_BYTES};
 use crate::unsafe_iovec::Pieces;
@@ -28,20 +26,6 @@ pub(crate) async fn read(stream: &mut TcpStream, buf: &mut BytesMut) -> io::Resu
         buf.reserve((2 * (end - begin)).min(MOST_READ_BYTES));
     }
     read
-}
-
-/// Whether the other end was closed and nothing is left to read, as far as is known by now. Does not
-/// wait.
-pub(crate) fn has_ended(stream: &TcpStream) -> bool {
-    let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
-    matches!(recv(stream.as_raw_fd(), &mut [0], flags), Ok(0))
-}
-
-/// Whether the other end has neither closed nor sent anything, as far as is known by now. Does not
-/// wait.
-pub(crate) fn is_quiet(stream: &TcpStream) -> bool {
-    let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
-    recv(stream.as_raw_fd(), &mut [0], flags) == Err(Errno::EAGAIN)
 }
 
 /// Writes all of it. `piece` bounds the wait for the peer to take one piece.

@@ -3,7 +3,7 @@
 //! Nothing here is shared between threads.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -13,7 +13,8 @@ use futures_channel::oneshot;
 /// Wakes all who wait, whenever something they may wait for has changed.
 #[derive(Default)]
 pub(crate) struct Bell {
-    waiting: RefCell<HashMap<u64, Waker>>,
+    /// By order of arrival.
+    waiting: RefCell<BTreeMap<u64, Waker>>,
     next: Cell<u64>,
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -98,10 +99,14 @@ pub struct Gate {
 impl Gate {
     /// Starts a gateway whose state lies in `directory`.
     pub fn start(directory: &Path, settings: &Settings) -> Self {
+        Self::start_with(program::command(directory), directory, settings)
+    }
+
+    /// The same with another program, or another environment for it.
+    pub fn start_with(mut command: Command, directory: &Path, settings: &Settings) -> Self {
         let file = directory.join("node.toml");
         std::fs::write(&file, settings.to_toml(directory))
             .expect("the configuration can be written");
-        let mut command = program::command(directory);
         command.args(["serve", "--json", "-c"]).arg(&file);
         let mut process = Process::start("serve", command, directory);
         let line = process.wait_for(Duration::from_secs(120), Process::first_line);

@@ -15,3 +15,4 @@ pub mod proxy;
 pub mod real;
 pub mod samples;
 pub mod scripted;
+pub mod swarm;

@@ -66,6 +66,11 @@ impl Process {
         format!("-- out\n{}\n-- err\n{}", tail(&self.stdout), tail(&self.stderr))
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// `kill -9` of the process group, and the wait for its end.
     pub fn kill(&mut self) {
         self.signal(Signal::SIGKILL);

@@ -7,6 +7,7 @@ use bytes::BytesMut;
 use rollgate_pipeline::engine::EngineRequest;
 use rollgate_pipeline::exchange::{EncodeJob, Exchange, Want};
 use rollgate_pipeline::fault::{Fault, FaultKind};
+use rollgate_pipeline::planted::{self, Bug};
 
 use super::watch::Pause;
 use super::{Broken, Course};
@@ -72,7 +73,10 @@ impl Course<'_> {
             }
             Err(fault) => {
                 // The next try may want the room that this one has.
-                drop(reply);
+                match planted::on(Bug::UnfinishedKept) {
+                    true => shard.pool.keep(reply),
+                    false => drop(reply),
+                }
                 self.engine_failed(fault)
             }
         }

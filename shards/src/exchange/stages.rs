@@ -6,6 +6,7 @@ use rollgate_pipeline::exchange::{Exchange, Want};
 use rollgate_pipeline::scene::Scene;
 
 use crate::ExchangeStage;
+use crate::rt::time::now;
 use crate::sessions::Stay;
 use crate::stats::Counters;
 
@@ -21,7 +22,7 @@ pub(super) struct Stages {
 
 impl Stages {
     pub(super) fn begin() -> Self {
-        Self { begun: Instant::now(), own: Duration::ZERO, spent: Default::default() }
+        Self { begun: now(), own: Duration::ZERO, spent: Default::default() }
     }
 
     /// A step of our own took so long.
@@ -32,13 +33,14 @@ impl Stages {
 
     /// Begins to wait for what is wanted.
     pub(super) fn wait(&self, want: &Want) -> Waiting {
-        Waiting { stage: stage(want), since: Instant::now(), own: self.own }
+        Waiting { stage: stage(want), since: now(), own: self.own }
     }
 
     /// The wait is over. Steps of our own since it began are not part of it.
     pub(super) fn waited(&mut self, waiting: &Waiting) {
         let worked = self.own.saturating_sub(waiting.own);
-        self.spent[waiting.stage as usize] += waiting.since.elapsed().saturating_sub(worked);
+        self.spent[waiting.stage as usize] +=
+            now().saturating_duration_since(waiting.since).saturating_sub(worked);
     }
 
     /// The exchange is over.
@@ -61,7 +63,7 @@ impl Stages {
             wait_us = of(ExchangeStage::Wait),
             record_us = of(ExchangeStage::Record),
             write_us = of(ExchangeStage::Write),
-            total_us = micros(self.begun.elapsed()),
+            total_us = micros(now().saturating_duration_since(self.begun)),
             "exchange"
         );
     }

@@ -26,6 +26,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use rollgate_pipeline::exchange::Exchange;
 use rollgate_pipeline::fault::{Fault, FaultKind};
+use rollgate_pipeline::planted::{self, Bug};
 
 use super::{Broken, Course};
 use crate::bounds::{CLOSE_GIVE_UP, CLOSE_GRACE, GIVE_UP, READ_AHEAD_BYTES, TICK};
@@ -139,7 +140,12 @@ impl Course<'_> {
     /// Reads what is there: part of a later request, or the news that the agent has left.
     async fn read_ahead(&mut self) -> Result<(), Broken> {
         let leave = match read(&mut self.agent.stream, &mut self.agent.unread).await {
-            Ok(1..) => return Ok(()),
+            Ok(1..) => {
+                if planted::on(Bug::ReadAheadDropped) {
+                    self.agent.unread.clear();
+                }
+                return Ok(());
+            }
             Ok(0) => Leave::End,
             Err(_) => Leave::Cut,
         };
@@ -209,7 +215,7 @@ impl Course<'_> {
             };
         }
         let Some(since_ms) = self.presence.alone_since_ms else { return Ok(None) };
-        if self.exchange.adopted() {
+        if self.exchange.adopted() && !planted::on(Bug::GraceRunsOn) {
             // Should that one leave, too, the grace period begins anew.
             self.presence.alone_since_ms = Some(now_ms);
             return Ok(None);

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::rt::fs::File;
+use rollgate_pipeline::planted::{self, Bug};
 use rollgate_pipeline::record::{Frames, Record, Tail};
 
 use crate::bounds::{JOURNAL_BYTES, LOAD_CHUNK_BYTES};
@@ -35,6 +36,7 @@ pub(crate) async fn load(path: &Path) -> Result<Loaded, String> {
     }
     let (bytes, torn_bytes) = match tail {
         Tail::Whole => (bytes.len() as u64, 0),
+        Tail::Torn { .. } if planted::on(Bug::TornEndKept) => (bytes.len() as u64, 0),
         Tail::Torn { valid_bytes, lost_bytes } => {
             super::cut(path, valid_bytes)
                 .map_err(|error| format!("the torn end of a journal cannot be cut: {error}"))?;

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::time::Instant;
 
 use futures_util::future::join_all;
 use rollgate_pipeline::engine::EngineKind;
@@ -47,7 +46,7 @@ fn journals(directory: &Path, durability: Durability) -> Rc<Journals> {
         draining: AtomicBool::new(false),
         running: AtomicUsize::new(1),
         unsynced: AtomicBool::new(false),
-        epoch: Instant::now(),
+        epoch: crate::rt::time::now(),
     };
     std::fs::create_dir_all(directory.join("00")).unwrap();
     Rc::new(Journals { plane: Arc::new(plane), shard: ShardIndex(0), files: Files::new(4) })

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rollgate_pipeline::limits::ENGINE_IDLE_CONNECTIONS;
 
 use crate::rt::net::TcpStream;
+use crate::rt::time::now;
 use crate::stream::is_quiet;
 
 /// One engine, as one shard speaks to it.
@@ -23,7 +24,7 @@ impl Lane {
     pub(crate) fn take(&self, limit: Duration) -> Option<TcpStream> {
         let mut idle = self.idle.borrow_mut();
         while let Some((stream, since)) = idle.pop() {
-            if since.elapsed() >= limit {
+            if now().saturating_duration_since(since) >= limit {
                 // All others are older.
                 idle.clear();
             } else if is_quiet(&stream) {
@@ -37,7 +38,7 @@ impl Lane {
     pub(crate) fn put(&self, stream: TcpStream) {
         let mut idle = self.idle.borrow_mut();
         if idle.len() < ENGINE_IDLE_CONNECTIONS {
-            idle.push((stream, Instant::now()));
+            idle.push((stream, now()));
         }
     }
 
@@ -48,6 +49,6 @@ impl Lane {
 
     /// Closes what is too old.
     pub(crate) fn trim(&self, limit: Duration) {
-        self.idle.borrow_mut().retain(|(_, since)| since.elapsed() < limit);
+        self.idle.borrow_mut().retain(|(_, since)| now().saturating_duration_since(*since) < limit);
     }
 }

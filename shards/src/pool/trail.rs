@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use rollgate_pipeline::fault::Fault;
 
 use crate::EngineFailure;
+use crate::rt::time::now;
 
 /// Empty to begin with, and again when a turn is gone on with after a pause.
 #[derive(Default)]
@@ -18,7 +19,7 @@ pub(crate) struct Trail {
 impl Trail {
     /// When the whole call must be over, its further tries included.
     pub(crate) fn deadline(&mut self, limit: Duration) -> Instant {
-        *self.deadline.get_or_insert_with(|| Instant::now() + limit)
+        *self.deadline.get_or_insert_with(|| now() + limit)
     }
 
     /// A try failed.

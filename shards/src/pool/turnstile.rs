@@ -7,16 +7,17 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
 
 use futures_channel::oneshot;
 use rollgate_pipeline::id::ShardIndex;
+use rollgate_pipeline::planted::{self, Bug};
 
 use super::affinity::{self, Candidate};
 use super::health::Rank;
 use super::meter::Meter;
 use super::queue::FairQueue;
 use crate::plane::Plane;
+use crate::rt::time::now;
 use crate::stats::Counters;
 
 /// Room for calls at the engines.
@@ -80,10 +81,11 @@ impl Turnstile {
         self.gauge();
         // Room may be left that was no use to those who wait.
         self.pump();
-        let since = Instant::now();
+        let since = now();
         let permit = receiver.await;
         drop(seat);
-        let waited_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let waited_ms =
+            u64::try_from(now().saturating_duration_since(since).as_millis()).unwrap_or(u64::MAX);
         let counters = self.counters();
         counters.engine_waits.add(1);
         counters.engine_wait_ms.add(waited_ms);
@@ -115,7 +117,9 @@ impl Turnstile {
             if let Err(mut unwanted) = sender.send(self.permit(engine)) {
                 // Gone meanwhile. What its drop would do is done by this loop.
                 unwanted.turnstile = None;
-                self.free(engine);
+                if !planted::on(Bug::PermitLost) {
+                    self.free(engine);
+                }
             }
         }
     }
@@ -192,6 +196,9 @@ struct Seat<'a> {
 
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
+        if planted::on(Bug::PermitLost) {
+            return;
+        }
         self.turnstile.queue.borrow_mut().leave(self.session, self.ticket);
         self.turnstile.gauge();
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use rollgate_pipeline::exchange::Session;
 use rollgate_pipeline::id::{SessionHash, SessionId};
+use rollgate_pipeline::planted::{self, Bug};
 
 use crate::journal::Journal;
 use crate::plane::Plane;
@@ -68,7 +69,8 @@ impl SessionCell {
 
     /// Whether nobody has used it since then.
     pub(super) fn idle_since(&self, mono_ms: u64) -> bool {
-        self.stays.get() == 0 && self.used_mono_ms.get() <= mono_ms
+        let unused = self.stays.get() == 0 || planted::on(Bug::EvictedInFlight);
+        unused && self.used_mono_ms.get() <= mono_ms
     }
 
     /// Since when nobody uses it, in monotonic milliseconds; `None` when somebody does.

@@ -4,7 +4,8 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "what surprises a test ends it, and a skipped driver is told"
+    clippy::disallowed_methods,
+    reason = "what surprises a test ends it, a skipped driver is told, and tests live in real time"
 )]
 
 mod agent;

@@ -11,6 +11,7 @@ use super::{Context, Exchange, Stage, Task, Want};
 use crate::fault::{Fault, FaultKind};
 use crate::ingest::{Arrived, Request};
 use crate::limits::LOOK_AGAIN_MS;
+use crate::planted::{self, Bug};
 use crate::protocol::{Past, responses};
 use crate::record::{Delivery, Record};
 use crate::turn::ReplyForm;
@@ -159,6 +160,11 @@ impl Exchange {
                 self.stage = Stage::Adopt { adoption, request };
                 Want::Wait { ms: LOOK_AGAIN_MS }
             }
+            Course::Answered(_) if planted::on(Bug::RetrySamplesAnew) => {
+                adoption.take_over();
+                self.ticket = None;
+                self.begin(cx, request)
+            }
             Course::Answered(kept) => {
                 adoption.take_over();
                 self.hand_out(cx, kept)
@@ -202,7 +208,7 @@ impl Exchange {
         if let Some(ticket) = self.ticket.as_ref().filter(|_| !whole) {
             ticket.keep_until(cx.now.mono_ms.saturating_add(cx.gatehouse.sessions.orphan_grace_ms));
         }
-        if !kept.ended(whole) {
+        if !kept.ended(whole) || planted::on(Bug::DeliveryLost) {
             return self.done();
         }
         let record = Record::Delivery(Delivery { turn: kept.turn, whole });
