@@ -37,6 +37,7 @@ mod stream;
 mod sync;
 #[cfg(not(feature = "sim"))]
 mod unsafe_fd;
+#[cfg(not(feature = "sim"))]
 mod unsafe_iovec;
 mod wake;
 

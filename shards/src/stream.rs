@@ -11,6 +11,7 @@ pub(crate) use crate::rt::net::{has_ended, is_quiet};
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::bounds::{MOST_READ_BYTES, READ_BYTES};
+#[cfg(not(feature = "sim"))]
 use crate::unsafe_iovec::Pieces;
 
 /// Reads once, appending to `buf`; 0 is the end. When dropped early, bytes may be lost: give up the
@@ -46,7 +47,21 @@ pub(crate) async fn write(
     Ok(())
 }
 
+/// Writes all pieces in order, one after the other.
+#[cfg(feature = "sim")]
+pub(crate) async fn write_pieces(
+    stream: &mut TcpStream,
+    pieces: Vec<Bytes>,
+    wait: Duration,
+) -> io::Result<()> {
+    for piece in pieces {
+        write(stream, piece, wait).await?;
+    }
+    Ok(())
+}
+
 /// Writes all pieces in order, as they lie. `wait` bounds the wait for the peer to take some of them.
+#[cfg(not(feature = "sim"))]
 pub(crate) async fn write_pieces(
     stream: &mut TcpStream,
     pieces: Vec<Bytes>,
