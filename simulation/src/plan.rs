@@ -61,12 +61,13 @@ impl Plan {
     /// Drawn from the world's seed.
     pub fn draw() -> Self {
         let calm = chance(350);
+        let shards = pick(1..3) as u16;
         let rare = |most: u64| if chance(400) { pick(0..most) as u32 } else { 0 };
         let ends = if calm || chance(400) { 0 } else { pick(1..4) };
         let rough = |most| if calm { 0 } else { rare(most) };
         Self {
             calm,
-            shards: pick(1..3) as u16,
+            shards,
             durability: if chance(300) { Durability::Fsync } else { Durability::Write },
             idle_evict_ms: if !calm && chance(400) { pick(200..4_000) } else { 600_000 },
             grace_ms: pick(2_000..15_000),
@@ -86,7 +87,7 @@ impl Plan {
                 ..Limits::default()
             },
             engines: pick(1..3) as u8,
-            max_in_flight: pick(1..10) as u32,
+            max_in_flight: u32::from(shards) + pick(0..8) as u32,
             faults: Faults {
                 short: rare(500),
                 slow_packet: rare(100),
