@@ -27,7 +27,7 @@ const fn gauge(name: &'static str, help: &'static str, read: fn(&ShardStats) -> 
     Metric { name, kind: "gauge", help, read }
 }
 
-const METRICS: [Metric; 43] = [
+const METRICS: &[Metric] = &[
     counter("rollgate_exchanges_total", "Exchanges that ended.", |s| s.exchanges),
     counter("rollgate_faults_total", "Exchanges that ended in a fault.", |s| s.faults),
     counter("rollgate_handovers_out_total", "Connections handed to another shard.", |s| {
@@ -196,7 +196,7 @@ fn text(shards: &[ShardStats]) -> String {
             let _ = writeln!(text, "{HITS}{{shard=\"{shard}\",limit=\"{name}\"}} {count}");
         }
     }
-    for Metric { name, kind, help, read } in &METRICS {
+    for Metric { name, kind, help, read } in METRICS {
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         for (shard, stats) in shards.iter().enumerate() {
             let _ = writeln!(text, "{name}{{shard=\"{shard}\"}} {}", read(stats));
