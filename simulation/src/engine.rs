@@ -122,7 +122,7 @@ impl Engine {
         let closing = self.stage.sessions.borrow().iter().any(|it| it.closing.get());
         let Some(number) = ask_of(&generation.prompt) else { return };
         let Some(ask) = asks.get(number).filter(|ask| ask.once && !ask.sibling) else { return };
-        let long_ago = now_ns() - 2_000_000_000;
+        let long_ago = now_ns() - 500_000_000;
         if self.stage.plan.calm && !closing && ask.waits_since.is_some_and(|at| at < long_ago) {
             self.stage.broke(format!("ask {number} was given up with an agent waiting for it"));
         }
@@ -241,7 +241,7 @@ impl Engine {
         let steps = match self.stage.healthy.get() {
             true => 100,
             false if chance(700) => pick(1..20),
-            false => pick(20..300),
+            false => pick(20..600),
         };
         for _ in 0..steps {
             sleep(Duration::from_millis(10)).await;

@@ -70,7 +70,7 @@ impl Plan {
             shards,
             durability: if chance(300) { Durability::Fsync } else { Durability::Write },
             idle_evict_ms: if !calm && chance(400) { pick(200..4_000) } else { 600_000 },
-            grace_ms: pick(2_000..15_000),
+            grace_ms: if chance(600) { pick(1_500..4_000) } else { pick(4_000..15_000) },
             keepalive_first_ms: [0, 300, 3_000][pick(0..3) as usize],
             limits: Limits {
                 head_ms: 3_000,

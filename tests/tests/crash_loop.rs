@@ -55,7 +55,7 @@ impl std::fmt::Display for Found {
 
 #[test]
 fn kill_9_in_a_loop_loses_nothing_and_doubles_nothing() {
-    let rounds = rounds(20);
+    let rounds = rounds(8);
     let found = crash(program::command, rounds);
     println!("figures: {found}");
     assert!(2 * found.in_the_window >= found.rounds, "{found:?}");
@@ -73,7 +73,7 @@ fn without_the_wait_for_the_record_the_loop_finds_a_loss() {
         command.current_dir(directory).env("ROLLGATE_PLANTED", "AnswerBeforeRecord");
         command
     };
-    let found = crash(command, rounds(20));
+    let found = crash(command, rounds(8));
     println!("figures: without the wait for the record: {found}");
     assert!(found.lost > 0, "{found:?}");
 }

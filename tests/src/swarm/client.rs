@@ -95,6 +95,7 @@ impl Exchange {
         let mut body = Vec::new();
         match length {
             Some(length) => self.take(length, &mut body)?,
+            None if status == 204 => {}
             None => while self.chunk(&mut body)? {},
         }
         let whole = Instant::now();

@@ -49,6 +49,7 @@ struct Shared {
     manners: Manners,
     said: Mutex<Vec<Said>>,
     calls: AtomicU64,
+    faults: AtomicU64,
     /// Told of every reply that was written to its end.
     watch: Mutex<Option<mpsc::Sender<u64>>>,
 }
@@ -71,6 +72,7 @@ impl Engine {
             manners,
             said: Mutex::default(),
             calls: AtomicU64::new(0),
+            faults: AtomicU64::new(0),
             watch: Mutex::default(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
@@ -88,6 +90,11 @@ impl Engine {
     /// Calls so far.
     pub fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::Relaxed)
+    }
+
+    /// Calls that something went wrong with on purpose.
+    pub fn faults(&self) -> u64 {
+        self.shared.faults.load(Ordering::Relaxed)
     }
 
     /// What was sampled so far; the place in the list is the number in the text.
@@ -130,13 +137,14 @@ impl Shared {
         stream.set_nodelay(true)?;
         let mut reader = BufReader::new(stream);
         while let Some((path, session, body)) = read_request(&mut reader)? {
-            if path.ends_with("/abort_requests") {
+            if path.ends_with("/abort_requests") || body.is_null() {
+                // Looks at its health have no body.
                 write(stream, &reply("200 OK", ""))?;
                 continue;
             }
             let call = self.calls.fetch_add(1, Ordering::Relaxed);
             let mut chance = Chance::new(call + 1);
-            if !self.answer(stream, &mut chance, &session, &body)? {
+            if !self.answer(stream, &mut chance, &session)? {
                 return Ok(());
             }
         }
@@ -149,11 +157,11 @@ impl Shared {
         stream: &TcpStream,
         chance: &mut Chance,
         session: &str,
-        body: &Value,
     ) -> std::io::Result<bool> {
         let longest = self.manners.longest.as_micros() as u64;
         std::thread::sleep(Duration::from_micros(chance.below(longest)));
         let fault = chance.happens(self.manners.faults).then(|| chance.below(6));
+        self.faults.fetch_add(fault.is_some().into(), Ordering::Relaxed);
         match fault {
             Some(0) => return Ok(false),
             Some(1) => {
@@ -168,7 +176,7 @@ impl Shared {
             }
             _ => {}
         }
-        let (number, ids) = self.sample(session, chance, body);
+        let (number, ids) = self.sample(session, chance);
         let finish = if fault == Some(3) { "abort" } else { "stop" };
         let shown = if fault == Some(3) { &ids[..ids.len() / 2] } else { &ids[..] };
         let bytes = reply("200 OK", &body_of(shown, finish));
@@ -194,7 +202,7 @@ impl Shared {
         Ok(true)
     }
 
-    fn sample(&self, session: &str, chance: &mut Chance, _body: &Value) -> (u64, Vec<TokenId>) {
+    fn sample(&self, session: &str, chance: &mut Chance) -> (u64, Vec<TokenId>) {
         let mut said = self.said.lock().expect("no thread died");
         let number = said.len() as u64;
         let mut ids = Vec::new();
@@ -254,5 +262,6 @@ fn read_request(
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    Ok(Some((path, session, serde_json::from_slice(&body)?)))
+    let body = if length == 0 { Value::Null } else { serde_json::from_slice(&body)? };
+    Ok(Some((path, session, body)))
 }
