@@ -31,7 +31,12 @@ fn repository_paths(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !plain(c)).map(|word| word.trim_end_matches(['.', '/']));
     let ours =
         words.filter(|word| word.split_once('/').is_some_and(|(first, _)| top.contains(first)));
-    ours.map(str::to_owned).collect()
+    // A histogram's lines end in these; its name is what is explained.
+    let name = |word: &str| {
+        let lines = ["_bucket", "_sum", "_count"].iter().find_map(|end| word.strip_suffix(end));
+        lines.unwrap_or(word).to_owned()
+    };
+    ours.map(name).collect()
 }
 
 #[test]
