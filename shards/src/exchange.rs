@@ -269,7 +269,10 @@ impl Course<'_> {
     async fn read_body(&mut self, waited_ms: u64, bytes: u64) -> Result<usize, Broken> {
         let limit_ms = self.shard.plane.limits().body_ms;
         let fair_ms = limit_ms.saturating_add(bytes.saturating_mul(1_000) / BODY_BYTES_PER_S);
-        let left_ms = limit_ms.min(fair_ms.saturating_sub(waited_ms));
+        let left_ms = match waited_ms < limit_ms {
+            true => limit_ms,
+            false => limit_ms.min(fair_ms.saturating_sub(waited_ms)),
+        };
         let reading = read(&mut self.agent.stream, &mut self.agent.unread);
         match within(Duration::from_millis(left_ms), reading).await {
             Some(Ok(read @ 1..)) => Ok(read),

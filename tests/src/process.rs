@@ -88,7 +88,8 @@ impl Process {
             .expect("the process lives");
         let bytes = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let value = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+            let value =
+                line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
             1024 * value.unwrap_or_else(|| panic!("no {name} in {status}"))
         };
         (bytes("VmRSS:"), bytes("VmHWM:"))

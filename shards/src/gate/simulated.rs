@@ -48,7 +48,10 @@ impl Gate {
         spawn(sync(plane.clone(), sender));
         for index in (0..shards).map(ShardIndex) {
             let (plane, listener) = (plane.clone(), net::Bound::new(config.listen));
-            let gatehouse = plane.gatehouse.separate().map_err(|error| StartError::Environment(error.to_string()))?;
+            let gatehouse = plane
+                .gatehouse
+                .separate()
+                .map_err(|error| StartError::Environment(error.to_string()))?;
             spawn(async move {
                 shard::run(plane.clone(), gatehouse, index, listener).await;
                 plane.door(index).close();

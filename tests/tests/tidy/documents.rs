@@ -100,7 +100,13 @@ fn metrics(text: &str) -> BTreeSet<String> {
         word.strip_prefix("rollgate_")
             .is_some_and(|rest| !rest.is_empty() && !crates.contains(&rest))
     });
-    ours.map(str::to_owned).collect()
+    // The lines of a histogram end in these; its name is what is explained.
+    let name = |word: &str| {
+        let ends = ["_seconds_bucket", "_seconds_sum", "_seconds_count"];
+        let histogram = ends.iter().find_map(|end| word.strip_suffix(end));
+        histogram.map_or_else(|| word.to_owned(), |name| format!("{name}_seconds"))
+    };
+    ours.map(name).collect()
 }
 
 /// Lines of shell blocks of a document.
