@@ -78,6 +78,7 @@ impl Engine {
             }
             drop(listener);
             self.stage.down.set(self.stage.down.get() + 1);
+            self.stage.failures.set(self.stage.failures.get() + 1);
             sleep(Duration::from_millis(pick(5..800))).await;
             self.stage.down.set(self.stage.down.get() - 1);
         }

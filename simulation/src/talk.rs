@@ -27,6 +27,17 @@ pub struct Client {
     kept: Option<Wire>,
 }
 
+/// How a request is sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// Now and then in two pieces, with seconds between them.
+    Any,
+    /// Now and then in two pieces.
+    Brisk,
+    /// In one piece.
+    Straight,
+}
+
 /// How an attempt went.
 enum Attempt {
     Replied(Reply, Wire),
@@ -90,21 +101,21 @@ impl Client {
     }
 
     async fn attempt(&mut self, ask: u64, request: &[u8], leaves: bool) -> Attempt {
-        let wire = match self.kept.take().filter(|_| chance(800)) {
+        let mut wire = match self.kept.take().filter(|_| chance(800)) {
             Some(wire) => wire,
             None => match TcpStream::connect(SocketAddr::from(AGENTS)).await {
                 Ok(stream) => Wire::new(stream),
                 Err(_) => return Attempt::Cut,
             },
         };
+        wire.sent_ns = None;
         note("ask", [ask, wire.stream.number()]);
         self.waits(ask, Some(now_ns()));
-        let mut wire = wire;
         let limit = match leaves {
             true => Duration::from_millis(if chance(500) { pick(1..200) } else { pick(1..6_000) }),
             false => STUCK,
         };
-        let outcome = within(limit, exchange(&mut wire, request, self.stage.healthy.get())).await;
+        let outcome = within(limit, exchange(&mut wire, request, self.pace(ask))).await;
         self.waits(ask, None);
         match outcome {
             Some(Ok(reply)) => {
@@ -118,7 +129,7 @@ impl Client {
             None if leaves => {
                 let reset = chance(500);
                 note("leave", [ask, reset.into()]);
-                self.stage.asks.borrow_mut()[ask as usize].left.push(now_ns());
+                self.left(ask, &wire);
                 if reset {
                     wire.stream.reset();
                 }
@@ -126,6 +137,27 @@ impl Client {
             }
             None => Attempt::Stuck,
         }
+    }
+
+    /// Who comes back for an answer must have asked for it before the grace period is over.
+    fn pace(&self, ask: u64) -> Pace {
+        match self.stage.asks.borrow()[ask as usize].left.is_empty() {
+            _ if self.stage.healthy.get() => Pace::Straight,
+            true => Pace::Any,
+            false => Pace::Brisk,
+        }
+    }
+
+    /// An agent leaves. Where its request cannot have been read yet, it has taken nothing over from
+    /// the one that left before: that one's grace period goes on.
+    fn left(&self, ask: u64, wire: &Wire) {
+        let now_ns = now_ns();
+        let read = wire.sent_ns.is_some_and(|sent_ns| now_ns - sent_ns > 300_000_000);
+        let again = !self.stage.asks.borrow()[ask as usize].left.is_empty();
+        if again && !read {
+            self.stage.excuse(ask);
+        }
+        self.stage.asks.borrow_mut()[ask as usize].left.push(now_ns);
     }
 
     fn waits(&self, ask: u64, since_ns: Option<u64>) {
@@ -212,21 +244,23 @@ impl Client {
 }
 
 /// Sends a request, now and then with another one right behind it, and reads the reply.
-async fn exchange(wire: &mut Wire, request: &[u8], hurry: bool) -> io::Result<Reply> {
-    let ahead = !hurry && chance(120);
+async fn exchange(wire: &mut Wire, request: &[u8], pace: Pace) -> io::Result<Reply> {
+    let ahead = pace != Pace::Straight && chance(120);
     if ahead {
         let next = b"GET /v1/models HTTP/1.1\r\nhost: g\r\n\r\n";
         wire.ahead = true;
         wire.stream.send(&[request, &next[..]].concat()).await?;
-    } else if !hurry && chance(200) {
+    } else if pace != Pace::Straight && chance(200) {
         let (first, rest) = request.split_at(pick(0..request.len() as u64) as usize);
         wire.stream.send(first).await?;
-        let micros = if chance(100) { pick(10..2_400_000) } else { pick(10..20_000) };
+        let micros =
+            if pace == Pace::Any && chance(100) { pick(10..2_400_000) } else { pick(10..20_000) };
         sleep(Duration::from_micros(micros)).await;
         wire.stream.send(rest).await?;
     } else {
         wire.stream.send(request).await?;
     }
+    wire.sent_ns = Some(now_ns());
     wire.reply().await
 }
 

@@ -8,6 +8,8 @@ use rollgate_shards::sim::TcpStream;
 pub struct Wire {
     /// Another request was sent right behind the first.
     pub ahead: bool,
+    /// When the request was sent to its end, in nanoseconds; `None` while it is not.
+    pub sent_ns: Option<u64>,
     pub stream: TcpStream,
     unread: Vec<u8>,
 }
@@ -41,7 +43,7 @@ impl Reply {
 
 impl Wire {
     pub fn new(stream: TcpStream) -> Self {
-        Self { ahead: false, stream, unread: Vec::new() }
+        Self { ahead: false, sent_ns: None, stream, unread: Vec::new() }
     }
 
     /// The next request; `None` at an end between two.
