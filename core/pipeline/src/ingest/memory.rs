@@ -160,14 +160,18 @@ impl<P: Parts> Memory<P> {
             Some(known) => known.layout.entries.first(known.checkpoint().entries),
             None => Entries::none(),
         };
-        if reading.known.as_ref().is_some_and(|known| known.layout.tools != key) {
-            for (index, bytes) in &entries.dependent {
+        let others = reading.known.as_ref().is_some_and(|known| known.layout.tools != key);
+        for (index, bytes) in &entries.dependent {
+            if others {
                 reading.work.parsed_bytes += bytes.len();
                 match P::entry(bytes, *index, tools)? {
                     Ok(entry) => entries.read[*index] = entry,
                     Err(_) => return None,
                 }
             }
+            // The table has the last reading of an entry, which may have been with other tools: a
+            // body that follows no layout must find this one.
+            self.entries.insert(entries.keys[*index], (entries.read[*index].clone(), key));
         }
         let mut bad = None;
         for written in &outline.entries {
