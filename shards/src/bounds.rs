@@ -7,6 +7,7 @@ pub(crate) const READ_BYTES: usize = 16 << 10;
 /// Free space that a read is given at most when the one before filled its own.
 pub(crate) const MOST_READ_BYTES: usize = 256 << 10;
 /// Pieces that one write takes: the kernel's `IOV_MAX`.
+#[cfg_attr(feature = "sim", expect(dead_code, reason = "a simulated socket takes them one by one"))]
 pub(crate) const PIECES_AT_ONCE: usize = 1_024;
 /// Buffers that grew beyond this are given back between exchanges.
 pub(crate) const KEPT_BUFFER_BYTES: usize = 64 << 10;
@@ -92,8 +93,8 @@ pub(crate) const LINGER: Duration = Duration::from_millis(2_000);
 pub(crate) const LINGER_BYTES: usize = 16 << 20;
 /// Pause after an accept that failed (out of descriptors, mostly).
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-#[cfg_attr(feature = "sim", expect(dead_code, reason = "simulated listeners have no bound"))]
 /// Connections waiting to be accepted, per shard.
+#[cfg_attr(feature = "sim", expect(dead_code, reason = "simulated listeners have no bound"))]
 pub(crate) const BACKLOG: i32 = 4_096;
 
 const _: () = assert!(READ_BYTES <= KEPT_BUFFER_BYTES, "a fresh buffer must be worth keeping");

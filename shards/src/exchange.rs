@@ -205,6 +205,9 @@ impl Course<'_> {
         if passage.refused == Some(FaultKind::BodyTooLarge) {
             counters.hit(LimitHit::BodyBytes);
         }
+        if passage.crowded_out {
+            counters.hit(LimitHit::UnseenBytes);
+        }
         if let Some(scene) = passage.recorded {
             counters.turn(scene);
         }

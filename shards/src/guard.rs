@@ -32,6 +32,11 @@ impl Guard {
             0 => machine_bytes() / 100 * MEMORY_SHARE_PERCENT,
             set => set,
         };
+        let unbounded = limits.memory_bytes == 0 && machine_bytes() == u64::MAX;
+        if unbounded || own_bytes() == 0 {
+            let what = "memory cannot be measured here (is /proc there?)";
+            tracing::warn!("{what}: limits.memory_bytes does not hold");
+        }
         Self { memory_bytes, memory: AtomicU8::new(0), panicked_ms: AtomicU64::new(0) }
     }
 

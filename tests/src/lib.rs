@@ -3,6 +3,7 @@
 //! Everything here drives the real `rollgate` binary from outside, over HTTP and files. A helper
 //! that meets something unexpected panics with what it saw, the logs of the process included.
 
+pub mod browser;
 pub mod chat;
 pub mod corpus;
 pub mod faulty;

@@ -1,12 +1,13 @@
 //! `rollgate bench`: small runs of every dialect and form, its reports, and answers that are wrong.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
-use std::process::Command;
 
+use rollgate_tests::browser::{Picture, browse};
 use rollgate_tests::{program, real};
 use serde_json::Value;
+
+/// Of the browser, in pixels.
+const WINDOW: (u32, u32) = (1_200, 1_500);
 
 /// Runs a bench of a few sessions with the demo model.
 fn bench(directory: &Path, more: &[&str]) -> (program::Ended, Value) {
@@ -161,7 +162,7 @@ fn the_page_has_its_plots() {
     let (ended, report) = bench(directory.path(), &more);
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.stdout, ended.stderr);
     let cells = report["cells"].as_array().unwrap().len();
-    let dom = browse(&chromium, directory.path(), &page, "--dump-dom");
+    let dom = browse((&chromium, directory.path()), &page, WINDOW, "--dump-dom");
     check_good(&report, 4);
     assert!(ended.stdout.contains("relay"), "{}", ended.stdout);
     assert_eq!(dom.matches("class=\"bar\"").count(), cells, "a bar each");
@@ -169,34 +170,15 @@ fn the_page_has_its_plots() {
     assert_eq!(dom.matches("class=\"plot\"").count(), 4, "latency and memory for two loads");
     assert!(!dom.contains("NaN") && !dom.contains("inf,"), "every point has a place");
     let picture = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench.png");
-    browse(&chromium, directory.path(), &page, &format!("--screenshot={}", picture.display()));
-    looks_right(&picture);
+    let what = format!("--screenshot={}", picture.display());
+    browse((&chromium, directory.path()), &page, WINDOW, &what);
+    looks_right(&Picture::read(&picture));
     println!("the page looks like this: {}", picture.display());
 }
 
-fn browse(chromium: &Path, directory: &Path, page: &Path, what: &str) -> String {
-    let output = Command::new(chromium)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
-        .args(["--window-size=1200,1500", "--virtual-time-budget=4000", what])
-        .arg(format!("--user-data-dir={}", directory.join("browser").display()))
-        .arg(format!("file://{}", page.display()))
-        .output()
-        .expect("Chromium starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
 /// There are blue bars, a red limit, and ink.
-fn looks_right(picture: &Path) {
-    let file = BufReader::new(File::open(picture).unwrap());
-    let mut reader = png::Decoder::new(file).read_info().unwrap();
-    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
-    let info = reader.next_frame(&mut pixels).unwrap();
-    let size = info.color_type.samples();
-    let all: Vec<_> = pixels[..info.buffer_size()].chunks(size).collect();
-    let share = |is: fn(&[u8]) -> bool| {
-        all.iter().filter(|pixel| is(pixel)).count() as f64 / all.len() as f64
-    };
+fn looks_right(picture: &Picture) {
+    let share = |is| picture.share(is);
     let blue = share(|p| p[2] > 150 && p[0] < 160 && p[2] > p[0].saturating_add(40));
     let red = share(|p| p[0] > 150 && p[1] < 60 && p[2] < 60);
     let ink = share(|p| p[0] < 90 && p[1] < 90 && p[2] < 100);

@@ -1,15 +1,16 @@
 //! The page of `rollgate inspect`, opened from its file in a real browser.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use rollgate_tests::browser::{Picture, browse};
 use rollgate_tests::chat::Chat;
 use rollgate_tests::gate::{Gate, Settings};
 use rollgate_tests::scripted::Scripted;
 use rollgate_tests::{program, real, samples};
 use serde_json::json;
+
+/// Of the browser, in pixels.
+const WINDOW: (u32, u32) = (1_400, 1_000);
 
 /// A session with two branches: after two turns the agent goes back and takes another way.
 fn write_samples(directory: &Path) -> PathBuf {
@@ -49,7 +50,7 @@ fn the_page_opens_from_its_file() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let page = directory.path().join("samples.html");
 
-    let dom = browse(&chromium, directory.path(), &page, "--dump-dom");
+    let dom = browse((&chromium, directory.path()), &page, WINDOW, "--dump-dom");
     assert!(dom.contains("data-ready=\"true\""), "the page's program ran to its end: {dom:.2000}");
     let made = samples::parse(&std::fs::read_to_string(&file).unwrap());
     assert_eq!(made.len(), 2);
@@ -59,34 +60,15 @@ fn the_page_opens_from_its_file() {
     assert!(!dom.contains("<script>alert"), "what a sample says is text");
 
     let picture = Path::new(env!("CARGO_TARGET_TMPDIR")).join("inspect.png");
-    browse(&chromium, directory.path(), &page, &format!("--screenshot={}", picture.display()));
-    looks_right(&picture);
+    let what = format!("--screenshot={}", picture.display());
+    browse((&chromium, directory.path()), &page, WINDOW, &what);
+    looks_right(&Picture::read(&picture));
     println!("the page looks like this: {}", picture.display());
 }
 
-fn browse(chromium: &Path, directory: &Path, page: &Path, what: &str) -> String {
-    let output = Command::new(chromium)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
-        .args(["--window-size=1400,1000", "--virtual-time-budget=4000", what])
-        .arg(format!("--user-data-dir={}", directory.join("browser").display()))
-        .arg(format!("file://{}", page.display()))
-        .output()
-        .expect("Chromium starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
 /// Trained tokens are on a green ground, context on a grey one, and there is ink on both.
-fn looks_right(picture: &Path) {
-    let file = BufReader::new(File::open(picture).unwrap());
-    let mut reader = png::Decoder::new(file).read_info().unwrap();
-    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
-    let info = reader.next_frame(&mut pixels).unwrap();
-    let size = info.color_type.samples();
-    let all: Vec<_> = pixels[..info.buffer_size()].chunks(size).collect();
-    let share = |is: fn(&[u8]) -> bool| {
-        all.iter().filter(|pixel| is(pixel)).count() as f64 / all.len() as f64
-    };
+fn looks_right(picture: &Picture) {
+    let share = |is| picture.share(is);
     let green =
         share(|p| p[1] > p[0].saturating_add(20) && p[1] > p[2].saturating_add(20) && p[1] > 180);
     let grey = share(|p| p[0] == 0xf1 && p[1] == 0xf3 && p[2] == 0xf5);

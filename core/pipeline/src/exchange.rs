@@ -127,6 +127,8 @@ pub struct Passage {
     pub cancelled: bool,
     /// The fault that it was refused with.
     pub refused: Option<FaultKind>,
+    /// It was refused since too many bytes of requests were on their way in (`limits.unseen_bytes`).
+    pub crowded_out: bool,
     /// The scene of the turn that was recorded of it.
     pub recorded: Option<Scene>,
 }
@@ -293,7 +295,10 @@ impl Exchange {
             Err(fault) => {
                 self.keep_alive = false;
                 match fault.kind {
-                    FaultKind::Overload => self.fail(cx, &fault),
+                    FaultKind::Overload => {
+                        self.passage.crowded_out = true;
+                        self.fail(cx, &fault)
+                    }
                     _ => self.refuse(&fault),
                 }
             }

@@ -21,6 +21,8 @@ pub enum LimitHit {
     SessionsPerShard,
     /// Too many bytes of bodies on their way in.
     BodiesBytesPerShard,
+    /// Too many bytes of bodies announced that no earlier request of their session had.
+    UnseenBytes,
     /// Memory is short.
     MemoryBytes,
     /// Records wait faster than they are written.
@@ -31,7 +33,7 @@ pub enum LimitHit {
 
 impl LimitHit {
     /// All of them, in the order of [`crate::ShardStats::limits_hit`].
-    pub const ALL: [LimitHit; 12] = [
+    pub const ALL: [LimitHit; 13] = [
         LimitHit::BodyBytes,
         LimitHit::HeadMs,
         LimitHit::BodyMs,
@@ -41,6 +43,7 @@ impl LimitHit {
         LimitHit::ConnectionsPerShard,
         LimitHit::SessionsPerShard,
         LimitHit::BodiesBytesPerShard,
+        LimitHit::UnseenBytes,
         LimitHit::MemoryBytes,
         LimitHit::JournalBytes,
         LimitHit::Handovers,
@@ -58,6 +61,7 @@ impl LimitHit {
             LimitHit::ConnectionsPerShard => "connections_per_shard",
             LimitHit::SessionsPerShard => "sessions_per_shard",
             LimitHit::BodiesBytesPerShard => "bodies_bytes_per_shard",
+            LimitHit::UnseenBytes => "unseen_bytes",
             LimitHit::MemoryBytes => "memory_bytes",
             LimitHit::JournalBytes => "journal_bytes",
             LimitHit::Handovers => "handovers",

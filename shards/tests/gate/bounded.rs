@@ -156,6 +156,23 @@ fn n03_bodies_wait_for_room_and_are_refused_when_none_comes() {
 }
 
 #[test]
+fn bodies_that_are_new_beyond_the_limit_are_told_to_come_back() {
+    on_both(|driver| {
+        let engine = Engine::start(model(), |_| Act::Say("x<|im_end|>"));
+        let state = state_dir();
+        let limits = Limits { unseen_bytes: 1_000, ..Limits::default() };
+        let gate = Setting { limits, ..Setting::new(driver) }.with(state.path(), &engine);
+        let made = create(&gate);
+        let (mut first, first_rest) = half(&gate, &made, 4_000);
+        let mut second = Agent::connect(gate.agents_addr());
+        told_to_come_back(&second.ask(&made.key, &user(&"y".repeat(4_000))), "limits.unseen_bytes");
+        eventually("it is counted", || total(&gate, |s| s.hits(LimitHit::UnseenBytes)) == 1);
+        first.send(&first_rest);
+        assert_eq!(first.reply().status, 200, "one alone may be larger");
+    });
+}
+
+#[test]
 fn short_memory_drops_sessions_then_refuses() {
     on_both(|driver| {
         let engine = Engine::start(model(), |_| Act::Say("x<|im_end|>"));

@@ -110,12 +110,15 @@ fn an_id_outside_the_vocabulary_kills_sglang() {
     let mut engine = engine_at(3, EngineKind::Sglang, script);
     let body = json!({"input_ids": [5, 3072]}).to_string();
     assert_eq!(exchange(engine.addr(), "POST", "/generate", body.as_bytes()), b"");
-    let gone = (0..200).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        !engine.is_running()
-    });
-    assert!(gone, "it still runs");
-    assert!(TcpStream::connect(engine.addr()).is_err(), "it still listens");
+    let soon = |is: &dyn Fn() -> bool| {
+        (0..200).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            is()
+        })
+    };
+    assert!(soon(&|| !engine.is_running()), "it still runs");
+    // The kernel closes what an accept of a ring still held after the thread that had the ring.
+    assert!(soon(&|| TcpStream::connect(engine.addr()).is_err()), "it still listens");
     engine.stop();
     let forgiving = json!({"otherwise": {"content": "a"}, "forgiving": true});
     let engine = self::engine(EngineKind::Sglang, forgiving);
