@@ -34,7 +34,7 @@ pub struct Peer {
 
 const HAPROXY: &str = "global
   nbthread 1
-  maxconn 20000
+  maxconn 8000
 defaults
   mode http
   timeout connect 10s
