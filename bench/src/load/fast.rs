@@ -132,7 +132,9 @@ impl Engine {
 
     /// A Chat answer. Nothing is checked of the prompt here: there is nothing but text in it.
     fn chat(&self, body: &[u8], out: &mut Vec<u8>) {
-        let Some(place) = Place::find(&body[body.len().saturating_sub(TAIL_BYTES)..]) else {
+        let tail = &body[body.len().saturating_sub(TAIL_BYTES)..];
+        // A peer that writes requests anew may put more behind the messages than fits the tail.
+        let Some(place) = Place::find(tail).or_else(|| Place::find(body)) else {
             return refuse(out, "the request does not end in a text of the bench");
         };
         let picked = self.book.reply(place);
