@@ -6,6 +6,8 @@ mod cases;
 mod documents;
 #[path = "tidy/edges.rs"]
 mod edges;
+#[path = "tidy/figures.rs"]
+mod figures;
 #[path = "tidy/sources.rs"]
 mod sources;
 
