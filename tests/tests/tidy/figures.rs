@@ -1,4 +1,4 @@
-//! The README's table of measurements is what the newest results file says.
+//! The README's tables of measurements are what the newest results file says.
 
 use std::path::{Path, PathBuf};
 
@@ -6,20 +6,16 @@ use serde_json::Value;
 
 use crate::{project_files, text_of};
 
-const HEAD: &str = "\
-| shape | sessions | gateway | CPU µs a turn (least-most) | x rollgate | p99 ms | RSS MiB |
-|---|---|---|---|---|---|---|
-";
-
 /// The results file whose run began last, with its path.
 fn newest() -> (PathBuf, Value) {
     let results = project_files().into_iter().filter(|path| path.starts_with("bench/results"));
-    let read = results.filter(|path| path.extension().is_some_and(|end| end == "json")).map(|path| {
-        let text = text_of(&path).expect("results are text");
-        let value = serde_json::from_str::<Value>(&text);
-        let value = value.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        (path, value)
-    });
+    let read =
+        results.filter(|path| path.extension().is_some_and(|end| end == "json")).map(|path| {
+            let text = text_of(&path).expect("results are text");
+            let value = serde_json::from_str::<Value>(&text);
+            let value = value.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            (path, value)
+        });
     let began = |value: &Value| value["header"]["started_at_ms"].as_u64();
     read.max_by_key(|(_, value)| began(value)).expect("bench/results has a results file")
 }
@@ -41,42 +37,56 @@ fn median(figures: &[f64]) -> f64 {
     }
 }
 
-fn row(cell: &Value, ours_us: f64) -> String {
-    let name = |key: &str| cell[key].as_str().unwrap_or("?").to_owned();
-    let wrong = sorted(cell, "/wrong").iter().chain(&sorted(cell, "/errors")).any(|n| *n > 0.0);
-    let start = format!("| {} | {} | {} |", name("shape"), cell["sessions"], name("gateway"));
-    if wrong {
-        return format!("{start} fails | | | |\n");
-    }
-    let cpu = sorted(cell, "/cpu_us");
-    let (least, most) = (cpu.first().unwrap_or(&f64::NAN), cpu.last().unwrap_or(&f64::NAN));
-    let middle = median(&cpu);
-    let p99_ms = median(&sorted(cell, "/latency/p99_us")) / 1_000.0;
-    let rss_mib = median(&sorted(cell, "/rss_after")) / (1 << 20) as f64;
-    format!(
-        "{start} {middle:.0} ({least:.0}-{most:.0}) | {:.2} | {p99_ms:.0} | {rss_mib:.0} |\n",
-        middle / ours_us
-    )
+/// CPU time of a turn, with its spread.
+fn cpu(cell: &Value) -> String {
+    let figures = sorted(cell, "/cpu_us");
+    let (least, most) = (figures.first().unwrap_or(&f64::NAN), figures.last().unwrap_or(&f64::NAN));
+    format!("{:.0} ({least:.0}-{most:.0})", median(&figures))
 }
 
-fn table(results: &Value) -> String {
+fn p99_ms(cell: &Value) -> String {
+    format!("{:.0}", median(&sorted(cell, "/latency/p99_us")) / 1_000.0)
+}
+
+/// One line for each load, one column for each gateway.
+fn table(results: &Value, figure: fn(&Value) -> String) -> String {
     let cells = results["cells"].as_array().expect("results have cells");
-    let same = |one: &Value, other: &Value| {
-        ["shape", "sessions", "stream"].iter().all(|key| one[*key] == other[*key])
-    };
-    let rows = cells.iter().map(|cell| {
-        let ours = cells.iter().find(|other| other["gateway"] == "rollgate" && same(cell, other));
-        row(cell, ours.map_or(f64::NAN, |ours| median(&sorted(ours, "/cpu_us"))))
+    let (mut gateways, mut loads) = (Vec::new(), Vec::<(&Value, &Value)>::new());
+    for cell in cells {
+        let load = (&cell["shape"], &cell["sessions"]);
+        gateways.extend((!gateways.contains(&&cell["gateway"])).then_some(&cell["gateway"]));
+        loads.extend((!loads.contains(&load)).then_some(load));
+    }
+    let name = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    let named: Vec<_> = gateways.iter().map(|gateway| name(gateway)).collect();
+    let head = format!("| shape | sessions | {} |\n", named.join(" | "));
+    let rows = loads.iter().map(|(shape, sessions)| {
+        let told = gateways.iter().map(|gateway| {
+            let mut same = cells.iter().filter(|cell| {
+                (&cell["gateway"], &cell["shape"], &cell["sessions"])
+                    == (*gateway, *shape, *sessions)
+            });
+            let cell = same.next().expect("every gateway has every load");
+            let bad =
+                ["/wrong", "/errors"].iter().flat_map(|key| sorted(cell, key)).any(|n| n > 0.0);
+            if bad { "fails".to_owned() } else { figure(cell) }
+        });
+        let told: Vec<_> = told.collect();
+        format!("| {} | {sessions} | {} |\n", name(shape), told.join(" | "))
     });
-    format!("{HEAD}{}", rows.collect::<String>())
+    format!("{head}|---|---|{}\n{}", "---|".repeat(gateways.len()), rows.collect::<String>())
 }
 
 #[test]
 fn the_readmes_figures_are_those_of_the_newest_results_file() {
     let (path, results) = newest();
     let readme = text_of(Path::new("README.md")).expect("README.md is text");
-    let expected = table(&results);
-    assert!(readme.contains(&expected), "README.md's table is not that of {path:?}:\n\n{expected}");
+    for expected in [table(&results, cpu), table(&results, p99_ms)] {
+        assert!(
+            readme.contains(&expected),
+            "README.md lacks this table of {path:?}:\n\n{expected}"
+        );
+    }
     let header = &results["header"];
     for key in ["commit", "processor", "kernel"] {
         let said = header[key].as_str().unwrap_or("?");
