@@ -67,6 +67,10 @@ fn table(results: &Value, figure: fn(&Value) -> String) -> String {
                     == (*gateway, *shape, *sessions)
             });
             let cell = same.next().expect("every gateway has every load");
+            assert!(
+                same.next().is_none(),
+                "one dialect and form: {shape} x {sessions} is there twice"
+            );
             let bad =
                 ["/wrong", "/errors"].iter().flat_map(|key| sorted(cell, key)).any(|n| n > 0.0);
             if bad { "fails".to_owned() } else { figure(cell) }

@@ -32,6 +32,7 @@ pub struct Peer {
     file: Settings,
 }
 
+/// It takes two descriptors a connection and does not start beyond the process's limit of them.
 const HAPROXY: &str = "global
   nbthread 1
   maxconn 8000
