@@ -2,17 +2,77 @@
 
 pub mod local;
 
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub use local::{Local, LocalConfig};
 
-/// What a sandbox is made for.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// What a sandbox is made for, and of what.
+#[derive(Clone, PartialEq, Debug)]
 pub struct Spec {
     /// Unique; goes into labels and leases.
     pub attempt_id: String,
     /// Who owns the sandbox: this run of Rollgate.
     pub owner: String,
+    /// Image or template; `None`: the backend's own.
+    pub image: Option<String>,
+    /// What it may use.
+    pub resources: Resources,
+    /// Its longest life; whoever holds it past that may find it gone.
+    pub ttl: Duration,
+    /// Folders of the host to be seen inside, read-only.
+    pub mounts: Vec<Mount>,
+}
+
+/// What a sandbox may use; `None`: the backend's default.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Resources {
+    /// Cores; may be a fraction.
+    pub cpus: Option<f64>,
+    /// Main memory.
+    pub memory_mib: Option<u64>,
+    /// Its own files.
+    pub disk_mib: Option<u64>,
+    /// Processes and threads at once.
+    pub pids: Option<u32>,
+}
+
+/// A folder of the host in a sandbox.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Mount {
+    /// Absolute, on the host.
+    pub from: PathBuf,
+    /// Absolute, inside.
+    pub to: String,
+}
+
+/// How long a sandbox may live that was asked for without saying so.
+pub const DEFAULT_TTL: Duration = Duration::from_secs(4 * 3600);
+
+impl Spec {
+    /// A sandbox of the backend's own image with its default limits.
+    pub fn new(attempt_id: impl Into<String>, owner: impl Into<String>) -> Self {
+        Self {
+            attempt_id: attempt_id.into(),
+            owner: owner.into(),
+            image: None,
+            resources: Resources::default(),
+            ttl: DEFAULT_TTL,
+            mounts: Vec::new(),
+        }
+    }
+}
+
+/// How sandboxes of a backend find the gateway.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// They share this machine's loopback.
+    Loopback,
+    /// At this address of this machine, where the gateway has to listen.
+    Address(IpAddr),
+    /// From elsewhere: only a public URL helps.
+    Public,
 }
 
 /// A command in a sandbox.
@@ -72,6 +132,8 @@ pub trait Backend: Send + Sync {
     fn name(&self) -> &'static str;
     /// Which isolation its sandboxes have, for people.
     fn isolation(&self) -> String;
+    /// How its sandboxes find the gateway.
+    async fn reach(&self) -> Result<Reach, BackendError>;
     /// Makes a sandbox. Whoever gets it destroys it.
     async fn create(&self, spec: &Spec) -> Result<Box<dyn Sandbox>, BackendError>;
     /// Removes sandboxes that no living owner holds; how many.

@@ -14,7 +14,7 @@ mod run;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::{Backend, BackendError, Exec, Exit, Sandbox, Spec};
+use crate::{Backend, BackendError, Exec, Exit, Reach, Sandbox, Spec};
 use lease::Lease;
 use processes::Target;
 
@@ -68,6 +68,10 @@ impl Backend for Local {
         "process group + private directories (no namespaces): commands run as this user, see this \
          machine's files and network, and have no limit on memory or disk"
             .to_owned()
+    }
+
+    async fn reach(&self) -> Result<Reach, BackendError> {
+        Ok(Reach::Loopback)
     }
 
     async fn create(&self, spec: &Spec) -> Result<Box<dyn Sandbox>, BackendError> {

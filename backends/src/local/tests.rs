@@ -22,7 +22,7 @@ fn place() -> Place {
 
 impl Place {
     async fn sandbox(&self) -> Box<dyn Sandbox> {
-        let spec = Spec { attempt_id: "a/1".to_owned(), owner: "test".to_owned() };
+        let spec = Spec::new("a/1", "test");
         self.local.create(&spec).await.unwrap()
     }
 }

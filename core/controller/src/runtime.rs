@@ -156,7 +156,7 @@ impl Runtime {
             0 => ask.attempt_id.clone(),
             retry => format!("{}.retry-{retry}", ask.attempt_id),
         };
-        let spec = Spec { attempt_id: unique, owner: self.owner.clone() };
+        let spec = Spec::new(unique, self.owner.clone());
         let backend = self.backend.clone();
         let mut making = tokio::spawn(async move { backend.create(&spec).await });
         let made = async {

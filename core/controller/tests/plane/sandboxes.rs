@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rollgate_backends::{Backend, BackendError, Exec, Exit, Sandbox, Spec};
+use rollgate_backends::{Backend, BackendError, Exec, Exit, Reach, Sandbox, Spec};
 use rollgate_harness::{AgentOutcome, Ended, Harness, HarnessError, Job, Launch};
 use serde_json::json;
 
@@ -34,6 +34,9 @@ impl Backend for Fakes {
     }
     fn isolation(&self) -> String {
         "none".to_owned()
+    }
+    async fn reach(&self) -> Result<Reach, BackendError> {
+        Ok(Reach::Loopback)
     }
     async fn create(&self, _spec: &Spec) -> Result<Box<dyn Sandbox>, BackendError> {
         if self.made.fetch_add(1, Ordering::SeqCst) < self.fail_first {

@@ -162,6 +162,13 @@ impl<P: Parts> Memory<P> {
         };
         let others = reading.known.as_ref().is_some_and(|known| known.layout.tools != key);
         for (index, bytes) in &entries.dependent {
+            let at = entries.keys[*index];
+            // Equal entries of one body share a reading.
+            let read = self.entries.get(&at).filter(|(_, had)| others && *had == key);
+            if let Some((entry, _)) = read {
+                entries.read[*index] = entry.clone();
+                continue;
+            }
             if others {
                 reading.work.parsed_bytes += bytes.len();
                 match P::entry(bytes, *index, tools)? {
@@ -171,7 +178,7 @@ impl<P: Parts> Memory<P> {
             }
             // The table has the last reading of an entry, which may have been with other tools: a
             // body that follows no layout must find this one.
-            self.entries.insert(entries.keys[*index], (entries.read[*index].clone(), key));
+            self.entries.insert(at, (entries.read[*index].clone(), key));
         }
         let mut bad = None;
         for written in &outline.entries {

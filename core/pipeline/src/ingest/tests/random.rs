@@ -118,3 +118,9 @@ proptest! {
         play(Dialect::Responses, seed);
     }
 }
+
+/// Entries that depend on tools, said twice, with other tools: each is read once.
+#[test]
+fn equal_entries_share_what_they_are_read_as() {
+    play(Dialect::Messages, 5_944_335_094_028_982_552);
+}
