@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use rollgate_pipeline::record::{Frames, Record, Tail};
-use rollgate_tests::gate::{Gate, Session, Settings};
+use rollgate_tests::gate::{Gate, Session, Settings, until};
 use rollgate_tests::hasty::Hasty;
 use rollgate_tests::scripted::Scripted;
 use serde_json::json;
@@ -23,14 +23,6 @@ fn journal(directory: &std::path::Path) -> Vec<Record> {
 
 fn ask() -> Vec<u8> {
     json!({"model": "m", "messages": [{"role": "user", "content": "q"}]}).to_string().into_bytes()
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "never: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn in_flight(gate: &Gate) -> bool {
