@@ -1,16 +1,75 @@
 //! Ids as they are sent to engines: JSON text, each with a comma behind it, so that one text can be
 //! put behind another. The text of an id is the shortest: equal texts are equal ids.
 
+use std::ops::Deref;
+
 use bytes::Bytes;
 
 use crate::id::TokenId;
 
 /// Most bytes of an id's text: ten digits and the comma.
 const LONGEST: usize = 11;
+/// Six digits and the comma fit all vocabularies there are.
+const USUAL: usize = 7;
 /// Ids below this are written eight digits at once.
 const EIGHT_DIGITS: TokenId = 100_000_000;
 /// Ids that are written before room is made for more.
 const AT_ONCE: usize = 64;
+
+/// Ids whose beginning is spelled already.
+#[derive(Clone, Debug, Default)]
+pub struct Spelled {
+    /// All of them.
+    pub ids: Vec<TokenId>,
+    /// The text of the first `spelled`.
+    text: Bytes,
+    spelled: usize,
+}
+
+impl Spelled {
+    /// Ids of which `text` spells the first `spelled`.
+    pub fn new(ids: Vec<TokenId>, text: Bytes, spelled: usize) -> Self {
+        debug_assert!(read(&text)[..] == ids[..spelled], "the text is of other ids");
+        Self { ids, text, spelled }
+    }
+
+    /// The text of all; only what is not spelled yet is written.
+    pub fn text(&self) -> Bytes {
+        match self.spelled == self.ids.len() {
+            true => self.text.clone(),
+            false => {
+                let rest = &self.ids[self.spelled..];
+                let mut out = Vec::with_capacity(self.text.len() + USUAL * rest.len());
+                out.extend_from_slice(&self.text);
+                write(rest, &mut out);
+                out.into()
+            }
+        }
+    }
+}
+
+/// How much is spelled makes no difference.
+impl PartialEq for Spelled {
+    fn eq(&self, other: &Self) -> bool {
+        self.ids == other.ids
+    }
+}
+
+impl Eq for Spelled {}
+
+impl Deref for Spelled {
+    type Target = Vec<TokenId>;
+
+    fn deref(&self) -> &Vec<TokenId> {
+        &self.ids
+    }
+}
+
+impl From<Vec<TokenId>> for Spelled {
+    fn from(ids: Vec<TokenId>) -> Self {
+        Self { ids, ..Self::default() }
+    }
+}
 
 /// The text of these ids.
 pub fn of(ids: &[TokenId]) -> Bytes {
@@ -21,8 +80,7 @@ pub fn of(ids: &[TokenId]) -> Bytes {
 
 /// Appends the text of these ids.
 pub fn write(ids: &[TokenId], out: &mut Vec<u8>) {
-    // Six digits and the comma fit all vocabularies there are.
-    out.reserve(7 * ids.len());
+    out.reserve(USUAL * ids.len());
     let mut text = [0_u8; AT_ONCE * LONGEST];
     for ids in ids.chunks(AT_ONCE) {
         let mut at = 0;

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::id::TokenId;
@@ -145,20 +146,57 @@ impl DerefMut for Message {
 }
 
 /// The tools of a request. A handle: copies share them.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Tools(Arc<Vec<Tool>>);
+#[derive(Clone, Debug, Default)]
+pub struct Tools(Arc<Offer>);
+
+#[derive(Debug, Default)]
+struct Offer {
+    list: Vec<Tool>,
+    /// The list as JSON, once it is known to be written more than once.
+    json: OnceLock<Box<RawValue>>,
+}
 
 impl Tools {
     /// Whether both are copies of one list. Then they are equal; others may be, too.
     pub fn is_copy_of(&self, other: &Tools) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
+
+    /// Keeps the list as JSON, too: many sessions offer one list, and each records it.
+    pub(crate) fn keep_json(&self) {
+        // What cannot be spelled fails where it is recorded.
+        if self.0.json.get().is_none()
+            && let Ok(json) = serde_json::value::to_raw_value(&self.0.list)
+        {
+            self.0.json.get_or_init(|| json);
+        }
+    }
+}
+
+impl PartialEq for Tools {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_copy_of(other) || self.0.list == other.0.list
+    }
+}
+
+impl Serialize for Tools {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.json.get() {
+            Some(json) => json.serialize(serializer),
+            None => self.0.list.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Tools {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::deserialize(deserializer).map(Self::from)
+    }
 }
 
 impl From<Vec<Tool>> for Tools {
-    fn from(tools: Vec<Tool>) -> Self {
-        Self(Arc::new(tools))
+    fn from(list: Vec<Tool>) -> Self {
+        Self(Arc::new(Offer { list, json: OnceLock::new() }))
     }
 }
 
@@ -166,7 +204,7 @@ impl Deref for Tools {
     type Target = [Tool];
 
     fn deref(&self) -> &[Tool] {
-        &self.0
+        &self.0.list
     }
 }
 

@@ -111,8 +111,9 @@ impl Exchange {
             purpose: prepared.purpose,
             echo: std::mem::take(&mut prepared.echo),
         };
+        let sent = std::mem::take(&mut prepared.stretch_text);
         let mut record = self.record(prepared, generated, parsed, usage, cx);
-        match cx.session.take_over_turn(&mut record) {
+        match cx.session.take_over_turn(&mut record, sent) {
             Ok(frame) => {
                 self.passage.recorded = Some(record.verdict.scene);
                 let answer = Answer { reply: record.reply, meta, form };

@@ -186,10 +186,10 @@ impl Exchange {
             .parent
             .map_or_else(Vec::new, |parent| cx.session.trajectory.text_through(parent));
         let sampled = prepared.parked.ids();
-        let mut new = Vec::new();
-        id_text::write(&prepared.stretch, &mut new);
-        id_text::write(sampled, &mut new);
-        prompt.push(new.into());
+        prompt.push(prepared.stretch_text.clone());
+        if !sampled.is_empty() {
+            prompt.push(id_text::of(sampled));
+        }
         let rest;
         let sampling = match sampled.len() as u32 {
             0 => &prepared.sampling,

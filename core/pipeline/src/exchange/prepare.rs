@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::aside::{EncodeJob, Encoded};
@@ -51,6 +52,8 @@ pub(super) struct Prepared {
     pub(super) loaded_tools: Tools,
     pub(super) template_kwargs: Map<String, Value>,
     pub(super) stretch: Vec<TokenId>,
+    /// The same as it is sent.
+    pub(super) stretch_text: Bytes,
     pub(super) foreign_tokens: u32,
     pub(super) prompt_tokens: u32,
     pub(super) sampling: Sampling,
@@ -197,7 +200,7 @@ pub(super) fn extent(
         }
     };
     let head = draft.as_ref().map_or(HeadUse::None, Draft::head);
-    let stretch = Stretch { ids, marker_conflicts: 0 };
+    let stretch = Stretch { ids: ids.into(), marker_conflicts: 0 };
     let foreign_tokens = None;
     Ok(Extent {
         asked,
@@ -239,6 +242,7 @@ pub(super) fn prepare(
         None => foreign_tokens(model, &cx.desk.counts, &asked.messages[from..])?,
     };
     let asked_new = asked.messages.split_off(from);
+    let stretch_text = stretch.text();
     Ok(Prepared {
         parent: resume.parent,
         root,
@@ -263,7 +267,8 @@ pub(super) fn prepare(
         tools: asked.tools,
         loaded_tools: asked.loaded_tools,
         template_kwargs: asked.template_kwargs,
-        stretch,
+        stretch: stretch.ids,
+        stretch_text,
         foreign_tokens,
         prompt_tokens,
         sampling,

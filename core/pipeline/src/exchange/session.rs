@@ -13,6 +13,7 @@ use super::ticket::Tickets;
 use crate::engine::EngineKind;
 use crate::fault::{Fault, FaultKind};
 use crate::id::{SessionId, TurnIndex};
+use crate::id_text;
 use crate::ingest::Seen;
 use crate::limits::Limits;
 use crate::parse;
@@ -290,10 +291,14 @@ impl Session {
         Ok(frame)
     }
 
-    /// Does the same with a turn, whose reply is still wanted.
-    pub(super) fn take_over_turn(&mut self, turn: &mut TurnRecord) -> Result<Bytes, Fault> {
+    /// Does the same with a turn, whose reply is still wanted; `sent` is the text of its stretch.
+    pub(super) fn take_over_turn(
+        &mut self,
+        turn: &mut TurnRecord,
+        sent: Bytes,
+    ) -> Result<Bytes, Fault> {
         let frame = turn.frame().map_err(|error| Fault::new(FaultKind::JournalFailed, error))?;
-        self.add_turn(turn).map_err(|error| Fault::new(FaultKind::Internal, error))?;
+        self.add_turn(turn, sent).map_err(|error| Fault::new(FaultKind::Internal, error))?;
         Ok(frame)
     }
 
@@ -301,7 +306,7 @@ impl Session {
     pub fn apply(&mut self, record: &Record) -> Result<(), ReplayError> {
         match record {
             Record::Opened(_) => return Err(ReplayError::NotOpened),
-            Record::Turn(turn) => self.add_turn(turn)?,
+            Record::Turn(turn) => self.add_turn(turn, id_text::of(&turn.stretch))?,
             Record::Delivery(delivery) => {
                 self.trajectory.set_delivered(delivery.turn, delivery.whole);
             }
@@ -401,8 +406,8 @@ impl Session {
         TurnIndex(self.trajectory.turns())
     }
 
-    fn add_turn(&mut self, turn: &TurnRecord) -> Result<(), TreeError> {
-        self.trajectory.insert(turn)?;
+    fn add_turn(&mut self, turn: &TurnRecord, sent: Bytes) -> Result<(), TreeError> {
+        self.trajectory.insert_sent(turn, sent)?;
         self.sampled_tokens += turn.ids.len() as u64;
         if turn.dialect == Dialect::Responses.name() {
             self.replies.insert(turn.request_id.clone(), Rc::new(turn.reply.clone()));

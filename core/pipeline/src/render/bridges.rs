@@ -80,7 +80,7 @@ fn play(
             Some((before, tail)) => {
                 let calls = &messages[before].tool_calls;
                 let new = &messages[before + 1..at];
-                ids.extend(model.stretch_after(tail, calls, new, tools, kwargs)?.ids);
+                ids.extend_from_slice(&model.stretch_after(tail, calls, new, tools, kwargs)?.ids);
             }
         }
         compare(model, &ids, &whole, compared)?;

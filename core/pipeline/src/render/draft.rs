@@ -4,12 +4,13 @@ use super::control::Marks;
 use super::{Model, Stretch};
 use crate::fault::Fault;
 use crate::id::TokenId;
+use crate::id_text::Spelled;
 
 /// A stretch before it is encoded. Holds all that encoding needs, the model aside.
 #[derive(Clone, Debug)]
 pub struct Draft {
     /// Ids that stand before those of the text.
-    pub(super) before: Vec<TokenId>,
+    pub(super) before: Spelled,
     pub(super) text: String,
     /// Where in the text the part to encode begins.
     pub(super) start: usize,
@@ -35,7 +36,7 @@ pub enum HeadUse {
 impl Draft {
     /// The part of a render that begins at `start`.
     pub(super) fn of(text: String, start: usize, marks: Marks) -> Self {
-        let (before, joins) = (Vec::new(), None);
+        let (before, joins) = (Spelled::default(), None);
         Self { before, text, start, marks, joins, marker_conflicts: 0, head: HeadUse::None }
     }
 
@@ -67,7 +68,7 @@ impl Draft {
             }
         }
         let mut all = self.before;
-        all.extend_from_slice(&ids[joined..]);
+        all.ids.extend_from_slice(&ids[joined..]);
         Ok(Stretch { ids: all, marker_conflicts })
     }
 }

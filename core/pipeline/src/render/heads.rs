@@ -13,7 +13,10 @@ use std::rc::Rc;
 
 use super::control::{ControlTexts, Marks};
 use super::ready::{ReadyTools, written_alike};
+use bytes::Bytes;
+
 use crate::id::TokenId;
+use crate::id_text::{self, Spelled};
 use crate::limits::{HEAD_TEXT_BYTES, KNOWN_HEADS, KNOWN_HEADS_BYTES};
 use crate::turn::Tools;
 
@@ -36,6 +39,8 @@ struct Head {
     text: Box<[u8]>,
     cuts: Vec<Cut>,
     ids: Vec<TokenId>,
+    /// Their text, which all prompts that begin so share.
+    spelled: Bytes,
     used: u64,
 }
 
@@ -47,6 +52,8 @@ struct Cut {
     end: usize,
     /// How many ids stand before it.
     ids: usize,
+    /// Bytes of their text.
+    spelled: usize,
 }
 
 struct Offered {
@@ -82,7 +89,7 @@ impl Cutter {
             from = at + token.len();
             let firm = self.firm.binary_search(&id).is_ok();
             if at > 0 && firm && !control.crosses(text.as_bytes(), at) {
-                cuts.push(Cut { at, end: from, ids: 0 });
+                cuts.push(Cut { at, end: from, ids: 0, spelled: 0 });
             }
         }
         cuts.split_off(cuts.len().saturating_sub(MOST))
@@ -105,6 +112,7 @@ impl Heads {
         if let Some(at) = known {
             let known = &mut self.tools[at];
             known.used = clock;
+            known.tools.keep_json();
             return Some(known.ready.clone());
         }
         let ready = Rc::new(make()?);
@@ -123,7 +131,7 @@ impl Heads {
         control: &ControlTexts,
         text: &str,
         placed: bool,
-    ) -> Option<(usize, Vec<TokenId>)> {
+    ) -> Option<(usize, Spelled)> {
         self.clock += 1;
         let bytes = text.as_bytes();
         let behind = self.place(bytes, placed);
@@ -141,7 +149,7 @@ impl Heads {
         let (cut, at) = best?;
         let head = &mut self.shelf[at];
         head.used = self.clock;
-        Some((cut.at, head.ids[..cut.ids].to_vec()))
+        Some((cut.at, head.until(cut)))
     }
 
     fn place(&self, text: &[u8], placed: bool) -> usize {
@@ -156,24 +164,29 @@ impl Heads {
         (text, marks): (&str, Marks),
         (known, until): (usize, usize),
         mut encode: impl FnMut(&str, &mut Vec<TokenId>) -> Result<(), E>,
-    ) -> Result<Option<(usize, Vec<TokenId>)>, E> {
+    ) -> Result<Option<(usize, Spelled)>, E> {
         let until = until.min(HEAD_TEXT_BYTES);
         let mut cuts = cutter.cuts(control, text, until);
         let Some(last) = cuts.last().copied().filter(|last| last.at > known) else {
             return Ok(None);
         };
-        let (mut ids, mut from) = (Vec::new(), 0);
+        let (mut ids, mut spelled, mut from) = (Vec::new(), Vec::new(), 0);
         for cut in &mut cuts {
+            let known = ids.len();
             // Cuts lie where tokens begin. Were one not to, all is encoded, and nothing left out.
             let Some(piece) = text.get(from..cut.at) else { return Ok(None) };
             encode(piece, &mut ids)?;
-            (cut.ids, from) = (ids.len(), cut.at);
+            id_text::write(&ids[known..], &mut spelled);
+            (cut.ids, cut.spelled, from) = (ids.len(), spelled.len(), cut.at);
         }
         let kept = text.as_bytes()[..last.end].into();
         self.clock += 1;
         let (placed, used) = (marks.placed(), self.clock);
-        self.keep(Head { placed, text: kept, cuts, ids: ids.clone(), used });
-        Ok(Some((last.at, ids)))
+        // Without the room that was made for more.
+        let spelled = Bytes::copy_from_slice(&spelled);
+        let all = Spelled::new(ids.clone(), spelled.clone(), ids.len());
+        self.keep(Head { placed, text: kept, cuts, ids, spelled, used });
+        Ok(Some((last.at, all)))
     }
 
     fn keep(&mut self, head: Head) {
@@ -209,7 +222,14 @@ impl Heads {
 
 impl Head {
     fn bytes(&self) -> usize {
-        self.text.len() + self.ids.len() * size_of::<TokenId>() + size_of::<Self>()
+        let ids = self.ids.len() * size_of::<TokenId>() + self.spelled.len();
+        self.text.len() + ids + size_of::<Self>()
+    }
+
+    /// The ids before a cut.
+    fn until(&self, cut: Cut) -> Spelled {
+        let text = self.spelled.slice(..cut.spelled);
+        Spelled::new(self.ids[..cut.ids].to_vec(), text, cut.ids)
     }
 }
 

@@ -15,6 +15,7 @@ use super::ready::{Offer, SENTINEL};
 use super::renderer::Renderer;
 use crate::fault::{Fault, FaultKind};
 use crate::id::TokenId;
+use crate::id_text::Spelled;
 use crate::planted::{self, Bug};
 use crate::turn::{Message, Role, Tool, ToolCall, Tools};
 
@@ -31,7 +32,7 @@ pub struct PriorTail {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stretch {
     /// Its ids.
-    pub ids: Vec<TokenId>,
+    pub ids: Spelled,
     /// How many tokens that ended the sampled turn stand beside the one that the template writes in
     /// their place: what was sampled stays, and both are in the prompt.
     pub marker_conflicts: u32,
@@ -49,7 +50,7 @@ impl Model {
         tools: &[Tool],
         kwargs: &Map<String, Value>,
     ) -> Result<Vec<TokenId>, Fault> {
-        self.stretch_after(tail, &[], new, tools, kwargs).map(|stretch| stretch.ids)
+        self.stretch_after(tail, &[], new, tools, kwargs).map(|stretch| stretch.ids.ids)
     }
 
     /// As [`Model::stretch`], told the calls of the generation before it: some formats write a
@@ -96,12 +97,12 @@ impl Model {
             return draft;
         }
         if tail.reasoning_open {
-            draft.before.extend_from_slice(&self.turn_end.end_of_reasoning);
+            draft.before.ids.extend_from_slice(&self.turn_end.end_of_reasoning);
         }
         draft.marker_conflicts +=
             u32::from(tail.last.is_some_and(|id| self.markers.ends.contains(&id)));
         if !self.turn_end.begins_next() && !planted::on(Bug::CloseForgotten) {
-            draft.before.push(self.markers.close);
+            draft.before.ids.push(self.markers.close);
         }
         draft
     }

@@ -34,6 +34,11 @@ static SHAPES: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(shapes).expect("the pattern of masks")
 });
 
+thread_local! {
+    /// A copy that shares nothing with other threads.
+    static SHAPES_HERE: Regex = SHAPES.clone();
+}
+
 /// A span that may be a mask.
 struct Mask {
     span: Range<usize>,
@@ -72,10 +77,14 @@ fn custom(pattern: &Regex, text: &str) -> Vec<Mask> {
 
 /// Masks of the usual shapes that begin in this span of a text. None of them goes over the end of a
 /// line, so that a line is enough to find those in it.
-fn shapes(text: &str, span: Range<usize>) -> impl Iterator<Item = Mask> {
+fn shapes<'t>(
+    pattern: &'t Regex,
+    text: &'t str,
+    span: Range<usize>,
+) -> impl Iterator<Item = Mask> + 't {
     let in_word =
         |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-    SHAPES.find_iter(&text[span.clone()]).filter_map(move |hit| {
+    pattern.find_iter(&text[span.clone()]).filter_map(move |hit| {
         let at = hit.start() + span.start..hit.end() + span.start;
         let word = hit.as_str().starts_with(['.', '…']);
         let inside =
@@ -87,17 +96,21 @@ fn shapes(text: &str, span: Range<usize>) -> impl Iterator<Item = Mask> {
 /// Whether two texts are equal but for masks of the usual shapes. Bytes come first: where the texts
 /// begin to differ, a mask must stand on one side, and before that line none is looked for.
 fn align_shapes(left: &str, right: &str) -> bool {
+    SHAPES_HERE.with(|pattern| align_by(pattern, left, right))
+}
+
+fn align_by(pattern: &Regex, left: &str, right: &str) -> bool {
     let common = common_prefix(left, right);
     let line = left[..common].rfind('\n').map_or(0, |at| at + 1);
     let masked = |text: &str| {
         let end = text[common..].find('\n').map_or(text.len(), |at| common + at);
-        let mut masks = shapes(text, line..end).filter(|mask| mask.span.end > common);
+        let mut masks = shapes(pattern, text, line..end).filter(|mask| mask.span.end > common);
         masks.next().is_some_and(|mask| mask.span.start <= common)
     };
     if !masked(left) && !masked(right) {
         return left == right;
     }
-    let masks = |text: &str| shapes(text, line..text.len()).collect::<Vec<_>>();
+    let masks = |text: &str| shapes(pattern, text, line..text.len()).collect::<Vec<_>>();
     align(left, &masks(left), right, &masks(right))
 }
 
@@ -212,7 +225,7 @@ mod tests {
     use super::*;
 
     fn equal(left: &str, right: &str) -> bool {
-        let all = |text: &str| shapes(text, 0..text.len()).collect::<Vec<_>>();
+        let all = |text: &str| shapes(&SHAPES, text, 0..text.len()).collect::<Vec<_>>();
         let one = align(left, &all(left), right, &all(right));
         for [one_text, other] in [[left, right], [right, left]] {
             assert_eq!(align_shapes(one_text, other), one, "{left:?} {right:?}");
@@ -252,7 +265,7 @@ mod tests {
         let stored = "***abcXdef".repeat(500);
         let sent = format!("{}{}", "qabc***def".repeat(500), "x".repeat(200_000));
         let mut budget = SEARCHED_BYTES;
-        let (masks, none) = (shapes(&sent, 0..sent.len()).collect::<Vec<_>>(), Vec::new());
+        let (masks, none) = (shapes(&SHAPES, &sent, 0..sent.len()).collect::<Vec<_>>(), Vec::new());
         assert!(!align(&stored, &none, &sent, &masks));
         let (mut masked, mut open) = (Side::new(&sent, &masks), Side::new(&stored, &none));
         (masked.at, open.at) = (masks[0].span.start, 4);

@@ -265,10 +265,18 @@ static SHIPPED: LazyLock<Result<Vec<Arc<Compiled>>, RuleError>> = LazyLock::new(
     compile(&file.rules)
 });
 
+thread_local! {
+    /// What a regular expression needs while it searches stands behind locks, where threads share
+    /// it: each thread has a copy of its own.
+    static HERE: Result<Vec<Arc<Compiled>>, RuleError> = SHIPPED
+        .as_ref()
+        .map(|rules| rules.iter().map(|rule| Arc::new(Compiled::clone(rule))).collect())
+        .map_err(Clone::clone);
+}
+
 /// A session's rules, its node's, and those shipped.
 fn lists(node: &[Rule], own: &[Rule]) -> Result<[Vec<Arc<Compiled>>; 3], RuleError> {
-    let shipped = SHIPPED.as_ref().map_err(Clone::clone)?;
-    Ok([compile(own)?, compile(node)?, shipped.clone()])
+    Ok([compile(own)?, compile(node)?, HERE.with(Clone::clone)?])
 }
 
 fn compile(rules: &[Rule]) -> Result<Vec<Arc<Compiled>>, RuleError> {

@@ -12,7 +12,7 @@ use crate::turn::{Purpose, ReplyForm};
 const PATTERN_BYTES: usize = 1 << 20;
 
 /// A pattern, and a number that no other one has: what it found is remembered by it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pattern {
     pub(super) regex: Regex,
     pub(super) number: u32,
@@ -26,7 +26,7 @@ impl Pattern {
 }
 
 /// Conditions, checked and compiled.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Conditions {
     when: When,
     headers: Vec<(String, Regex)>,

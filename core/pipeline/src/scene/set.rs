@@ -30,13 +30,14 @@ pub struct SceneSet {
     reads_instructions: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Rule {
     rule: SceneRule,
     when: Conditions,
 }
 
 /// Rules of one agent, and what tells it where a session does not.
+#[derive(Clone)]
 struct Agent {
     name: Arc<str>,
     detect: Option<Conditions>,
@@ -113,8 +114,16 @@ impl SceneSet {
         if let Some(scene) = evidence.entry {
             return Verdict::entry(scene);
         }
+        AGENTS_HERE.with(|shipped| self.decide_among(shipped, evidence, known))
+    }
+
+    fn decide_among(
+        &self,
+        shipped: &[Agent],
+        evidence: &Evidence<'_>,
+        known: Option<(&Recall, &[usize])>,
+    ) -> Verdict {
         let facts = Facts::of(evidence, known);
-        let shipped = SHIPPED_AGENTS.as_ref().map(Vec::as_slice).unwrap_or_default();
         let agent = match &self.agent {
             Some(name) => shipped.iter().find(|agent| agent.is(name)),
             None => shipped
@@ -211,6 +220,13 @@ static SHIPPED_AGENTS: LazyLock<Result<Vec<Agent>, SceneError>> = LazyLock::new(
     };
     SHIPPED.iter().map(read).collect()
 });
+
+thread_local! {
+    /// Searched without sharing anything with other threads: regular expressions keep behind locks
+    /// what they need while they search. Shipped rules that cannot be read let no session open.
+    static AGENTS_HERE: Vec<Agent> =
+        SHIPPED_AGENTS.as_ref().map_or_else(|_| Vec::new(), Clone::clone);
+}
 
 fn compile(rules: &[SceneRule]) -> Result<Vec<Rule>, SceneError> {
     for (at, rule) in rules.iter().enumerate() {

@@ -1,5 +1,7 @@
 //! Whether a message that an agent sends is one that is stored, though their digests differ.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::Reader;
@@ -73,8 +75,8 @@ fn text_follows_calls<'m>(run: impl Iterator<Item = &'m Message>) -> bool {
     })
 }
 
-fn read(rules: &RuleSet, message: &Message) -> String {
-    rules.read(message, Spot { leading: false, last: false }).text.into_owned()
+fn read<'m>(rules: &RuleSet, message: &'m Message) -> Cow<'m, str> {
+    rules.read(message, Spot { leading: false, last: false }).text
 }
 
 /// `None`: they differ. Otherwise the rule that makes them equal, where one is needed.

@@ -7,7 +7,7 @@
 //! other lie in one *run* of text, so a path is a few pieces that a request shares: one run for each
 //! [`RUN_BYTES`], and one more wherever the path leaves a run at which another path went on first.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 
 use crate::id::TokenId;
 use crate::id_text;
@@ -81,26 +81,26 @@ impl TokenTree {
         })
     }
 
-    /// Adds context below `base`, sharing what is there; the edge at whose end it ends.
-    pub(super) fn add_context(&mut self, base: EdgeIndex, ids: &[TokenId]) -> EdgeIndex {
-        let text = id_text::of(ids);
-        let (mut at, mut rest) = (base, &text[..]);
-        while !rest.is_empty() {
-            let Some((child, common)) = self.matching_child(at, rest) else {
-                return self.add_child(at, rest, false);
+    /// Adds context below `base`, its ids as text, sharing what is there; the edge at whose end it
+    /// ends.
+    pub(super) fn add_context(&mut self, base: EdgeIndex, mut text: Bytes) -> EdgeIndex {
+        let mut at = base;
+        while !text.is_empty() {
+            let Some((child, common)) = self.matching_child(at, &text) else {
+                return self.add_child(at, text, false);
             };
             let whole = common == self.text(child).len();
             at = if whole { child } else { self.split(child, common) };
-            rest = &rest[common..];
+            text.advance(common);
         }
         at
     }
 
     pub(super) fn add_sampled(&mut self, base: EdgeIndex, ids: &[TokenId]) -> EdgeIndex {
         if planted::on(Bug::SampledMerged) {
-            return self.add_context(base, ids);
+            return self.add_context(base, id_text::of(ids));
         }
-        self.add_child(base, &id_text::of(ids), true)
+        self.add_child(base, id_text::of(ids), true)
     }
 
     /// Text of the ids from the root to the end of the edge, in pieces that share what is held.
@@ -203,13 +203,14 @@ impl TokenTree {
         front
     }
 
-    fn add_child(&mut self, parent: EdgeIndex, text: &[u8], sampled: bool) -> EdgeIndex {
-        let end = self.edge(parent).end + id_text::count(text) as u32;
+    fn add_child(&mut self, parent: EdgeIndex, text: Bytes, sampled: bool) -> EdgeIndex {
+        let (ids, bytes) = (id_text::count(&text) as u32, text.len() as u32);
+        let end = self.edge(parent).end + ids;
         let (run, start) = self.place(parent, text);
         let child = self.push(Edge {
             parent: Some(parent),
             run: Some(run),
-            text: (start, start + text.len() as u32),
+            text: (start, start + bytes),
             sampled,
             context_children: Vec::new(),
             end,
@@ -222,16 +223,16 @@ impl TokenTree {
 
     /// Puts text below an edge: behind it where its run ends with it and is not full, else in a run
     /// of its own. The run and where the text begins in it.
-    fn place(&mut self, above: EdgeIndex, text: &[u8]) -> (u32, u32) {
+    fn place(&mut self, above: EdgeIndex, text: Bytes) -> (u32, u32) {
         let Edge { run, text: (_, end), .. } = *self.edge(above);
         if let Some(index) = run {
             let run = &mut self.runs[index as usize];
             if run.text.len() == end as usize && run.text.len() < RUN_BYTES {
-                run.append(text);
+                run.append(&text);
                 return (index, end);
             }
         }
-        self.runs.push(Run { above, text: Bytes::copy_from_slice(text) });
+        self.runs.push(Run { above, text });
         (self.runs.len() as u32 - 1, 0)
     }
 
@@ -255,9 +256,9 @@ mod tests {
     fn common_context_is_stored_once() {
         let mut tree = TokenTree::default();
         let root = tree.add_root();
-        let one = tree.add_context(root, &[1, 2, 3, 4]);
-        let two = tree.add_context(root, &[1, 2, 9]);
-        let inner = tree.add_context(root, &[1, 2]);
+        let one = tree.add_context(root, id_text::of(&[1, 2, 3, 4]));
+        let two = tree.add_context(root, id_text::of(&[1, 2, 9]));
+        let inner = tree.add_context(root, id_text::of(&[1, 2]));
         assert_eq!(path(&tree, one), [1, 2, 3, 4]);
         assert_eq!(path(&tree, two), [1, 2, 9]);
         assert_eq!(path(&tree, inner), [1, 2]);
@@ -269,10 +270,10 @@ mod tests {
     fn equal_answers_stay_apart() {
         let mut tree = TokenTree::default();
         let root = tree.add_root();
-        let prompt = tree.add_context(root, &[1]);
+        let prompt = tree.add_context(root, id_text::of(&[1]));
         let (a, b) = (tree.add_sampled(prompt, &[7]), tree.add_sampled(prompt, &[7]));
         assert_ne!(a, b);
-        let context = tree.add_context(prompt, &[7]);
+        let context = tree.add_context(prompt, id_text::of(&[7]));
         assert!(context != a && context != b, "context never runs along sampled ids");
     }
 
@@ -282,7 +283,7 @@ mod tests {
         let (mut end, mut ids, mut sent) = (tree.add_root(), Vec::new(), Vec::new());
         for turn in 0..1_500_u32 {
             let (context, sampled) = (vec![turn; 20], vec![turn + 100_000; 20]);
-            let prompt = tree.add_context(end, &context);
+            let prompt = tree.add_context(end, id_text::of(&context));
             end = tree.add_sampled(prompt, &sampled);
             ids.extend(context.into_iter().chain(sampled));
             // A request that is under way keeps what it was sent.
@@ -305,7 +306,7 @@ mod tests {
         let mut end = tree.add_root();
         for turn in 0..60 {
             let ids: Vec<TokenId> = (0..1_000).map(|at| 100_000 + turn * 800 + at).collect();
-            let prompt = tree.add_context(end, &ids[..700]);
+            let prompt = tree.add_context(end, id_text::of(&ids[..700]));
             end = tree.add_sampled(prompt, &ids[700..]);
         }
         assert_eq!(tree.end(end), 60_000);
@@ -331,7 +332,7 @@ mod tests {
                 let depth = expected.len();
                 let end = match sampled {
                     true => tree.add_sampled(edge, &ids),
-                    false => tree.add_context(edge, &ids),
+                    false => tree.add_context(edge, id_text::of(&ids)),
                 };
                 expected.extend(&ids);
                 naive.push((end, expected));

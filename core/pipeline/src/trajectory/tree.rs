@@ -181,6 +181,11 @@ impl Trajectory {
 
     /// Takes over a recorded turn.
     pub fn insert(&mut self, record: &TurnRecord) -> Result<(), TreeError> {
+        self.insert_sent(record, id_text::of(&record.stretch))
+    }
+
+    /// The same, with the text of its stretch, as it was sent.
+    pub fn insert_sent(&mut self, record: &TurnRecord, sent: Bytes) -> Result<(), TreeError> {
         let index = self.nodes.len() as u32;
         if record.turn.0 != index {
             return Err(TreeError::OutOfOrder { found: record.turn.0, expected: index });
@@ -196,7 +201,7 @@ impl Trajectory {
                 node.sampled
             }
         };
-        let prompt = self.tokens.add_context(base, &record.stretch);
+        let prompt = self.tokens.add_context(base, sent);
         let sampled = self.tokens.add_sampled(prompt, &record.ids);
         self.layer.get_mut().steps.wait(Waiting::new(record));
         self.nodes.push(Node {

@@ -77,7 +77,7 @@ fn drafted(
 ) -> Result<(Vec<TokenId>, HeadUse, usize), Fault> {
     let draft = model.draft_first(heads, messages, tools, kwargs)?;
     let (head, bytes) = (draft.head(), draft.bytes());
-    Ok((draft.encode(model)?.ids, head, bytes))
+    Ok((draft.encode(model)?.ids.ids, head, bytes))
 }
 
 proptest! {
