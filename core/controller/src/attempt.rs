@@ -6,6 +6,8 @@ pub mod about;
 pub(crate) mod artifacts;
 pub(crate) mod inside;
 pub(crate) mod log;
+#[cfg(test)]
+pub(crate) mod trial;
 
 use std::path::Path;
 

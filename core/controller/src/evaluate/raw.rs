@@ -63,7 +63,7 @@ impl TryFrom<RawEvaluate> for Evaluate {
     type Error = String;
 
     fn try_from(raw: RawEvaluate) -> Result<Self, String> {
-        raw.settle().map_err(|what| format!("in `evaluate`: {what}"))
+        raw.settle()
     }
 }
 

@@ -58,8 +58,7 @@ impl TryFrom<RawHook> for Hook {
     type Error = String;
 
     fn try_from(raw: RawHook) -> Result<Self, String> {
-        let named = raw.name.clone().map_or_else(String::new, |name| format!(" `{name}`"));
-        raw.settle().map_err(|what| format!("in the hook{named}: {what}"))
+        raw.settle()
     }
 }
 

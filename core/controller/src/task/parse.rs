@@ -55,7 +55,12 @@ pub(super) fn task(line: &str) -> Result<Task, String> {
 /// The task that an object is.
 pub(super) fn from_object(object: Map<String, Value>) -> Result<Task, String> {
     keys(&object)?;
-    let task: Task = serde_json::from_value(object.into()).map_err(|e| e.to_string())?;
+    let task: Task = serde_path_to_error::deserialize(Value::Object(object)).map_err(|error| {
+        match error.path().to_string().as_str() {
+            "." => error.inner().to_string(),
+            path => format!("in `{path}`: {}", error.inner()),
+        }
+    })?;
     sense(&task)?;
     Ok(task)
 }
