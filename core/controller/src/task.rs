@@ -45,10 +45,10 @@ pub struct Task {
     #[serde(default)]
     pub workdir: Option<String>,
     /// What its sandbox is made of; `None`: the backend's own.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
     /// What its sandbox may use.
-    #[serde(default, with = "sandbox::resources")]
+    #[serde(default, with = "sandbox::resources", skip_serializing_if = "sandbox::are_default")]
     pub resources: Resources,
     /// Commands to run before the agent, in order. Each must exit with 0.
     #[serde(default)]
@@ -60,10 +60,10 @@ pub struct Task {
     #[serde(default)]
     pub agent: Option<Agent>,
     /// Deadline of the agent in seconds, where `agent` says none.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_s: Option<f64>,
     /// What to do before and after the agent, and when an attempt fails.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<Hook>,
     /// How the reward is found; `None`: there is none.
     #[serde(default)]

@@ -67,6 +67,11 @@ impl Image {
     }
 }
 
+/// Whether nothing is asked for.
+pub(super) fn are_default(resources: &Resources) -> bool {
+    *resources == Resources::default()
+}
+
 /// Resources in JSON: keys as the fields', all optional.
 pub(super) mod resources {
     use super::Resources;

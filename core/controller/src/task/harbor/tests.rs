@@ -210,3 +210,25 @@ async fn a_health_check_waits_or_fails_the_set_up() {
         assert_eq!(went.told(), expected, "{}", went.why());
     }
 }
+
+#[tokio::test]
+async fn the_examples_reward_their_solutions_and_nothing_else() {
+    use crate::attempt::trial::Trial;
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/harbor");
+    let loaded = read_all(&examples).unwrap();
+    assert_eq!(loaded.remarks, [""; 0]);
+    let ids: Vec<&str> = loaded.tasks.iter().map(|task| task.task_id.as_str()).collect();
+    assert_eq!(ids, ["index", "squares", "word-count"]);
+    for task in &loaded.tasks {
+        let solution =
+            examples.canonicalize().unwrap().join(&task.task_id).join("solution/solve.sh");
+        let trial = Trial::new();
+        let went = trial.run(task, &format!("sh {}", solution.display())).await;
+        assert_eq!(went.told(), "done 1", "{}: {}", task.task_id, went.why());
+        let went = Trial::new().run(task, "true").await;
+        assert_eq!(went.told(), "done 0", "{}: {}", task.task_id, went.why());
+        if task.task_id == "word-count" {
+            assert!(trial.log("artifacts/count.sh").contains("wc -w"));
+        }
+    }
+}
