@@ -237,6 +237,24 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn row_40_whatever_is_in_a_file_a_reward_is_finite(
+            text in "[-+0-9a-zA-Z.\":{}, ]{0,40}|\\{\"reward\": ?(-?[0-9]{1,3}(e[0-9]{1,4})?|null|NaN)\\}",
+        ) {
+            for found in [
+                from_file(text.as_bytes()),
+                super::text(text.as_bytes()).and_then(scalar),
+                serde_json::from_str(&text).map_err(|_| String::new()).and_then(|v| answered(&v)),
+            ].into_iter().flatten() {
+                proptest::prop_assert!(found.reward.is_none_or(f64::is_finite));
+                proptest::prop_assert!(found.parts.values().all(|part| part.is_finite()));
+                let said_none = found.reward.is_none();
+                proptest::prop_assert!(!said_none || text.contains("null"), "{}", text);
+            }
+        }
+    }
+
     #[test]
     fn other_keys_are_parts() {
         let reward = from_file(br#"{"reward": 0.5, "tests": 3, "style": 0.1}"#).unwrap();

@@ -13,7 +13,10 @@ use crate::runtime::Halt;
 
 /// Expands each argument and prints size and path of the plain files. Names are never evaluated:
 /// with an empty IFS an unquoted variable is expanded as a pattern and nothing else.
-const LIST: &str = r#"IFS=
+const LIST: &str = r#"for tool in find stat; do
+  command -v "$tool" >/dev/null || { echo "there is no $tool in the sandbox" >&2; exit 127; }
+done
+IFS=
 for pattern in "$@"; do
   for found in $pattern; do
     if [ -L "$found" ]; then :
@@ -137,7 +140,38 @@ pub(crate) fn refused(pattern: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn no_path_leads_out_of_the_folder(path in "/?([./]|\\.\\.|[a-z]|work){0,12}") {
+            if let Some(relative) = place("/work", &path) {
+                prop_assert!(relative.is_relative());
+                let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+                prop_assert!(Path::new("/logs").join(&relative).starts_with("/logs"));
+                prop_assert!(relative.components().all(plain), "{relative:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_sandbox_without_the_tools_says_so() {
+        let trial = crate::attempt::trial::Trial::new();
+        let task = trial
+            .task(r#","env":{"PATH":"/nowhere"},"hooks":[{"at":"after_run","collect":["a"]}]"#);
+        let sandbox =
+            trial.backend.create(&rollgate_backends::Spec::new("t.0", "t")).await.unwrap();
+        let mut inside = Inside::new(sandbox.as_ref(), &task, &trial.cancel);
+        inside.env.clear();
+        inside.env.insert("PATH".to_owned(), "/nowhere".to_owned());
+        let patterns = ["a".to_owned()];
+        let taken = take(&inside, &patterns, 9, limits::FILE).await;
+        let reason = taken.unwrap_err().reason.message;
+        assert!(reason.contains("no find in the sandbox") || reason.contains("`sh`"), "{reason}");
+        sandbox.destroy().await.unwrap();
+    }
 
     #[track_caller]
     fn check(path: &str, expected: Option<&str>) {

@@ -257,3 +257,13 @@ async fn a_pinned_version_must_be_there() {
         assert_eq!(version.is_ok(), expected, "{version:?}");
     }
 }
+
+#[tokio::test]
+async fn row_38_a_sandbox_that_dies_while_it_is_graded_is_infrastructure() {
+    for command in ["grade 1", "break"] {
+        let more = format!(r#","evaluate":{{"command":["{command}"]}}"#);
+        let (told, _) = check(&more, "ok").await;
+        let dies = command == "break";
+        assert_eq!(told, if dies { "infra_failed evaluate: gone" } else { "done Some(1.0)" });
+    }
+}

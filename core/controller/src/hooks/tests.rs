@@ -190,7 +190,7 @@ async fn row_41_a_hook_can_scrub_history_before_the_agent_sees_it() {
 }
 
 #[tokio::test]
-async fn exec_has_its_own_environment_no_key_and_no_open_stdin() {
+async fn row_45_exec_has_its_own_environment_no_key_and_no_open_stdin() {
     let trial = Trial::new();
     let list = r#"{"at":"before_run","name":"look","exec":"env; cat; pwd","env":{"B":"2"}},
         {"at":"after_run","name":"look-again","exec":["env"]}"#;
