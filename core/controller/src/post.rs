@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::host::{Unset, expanded};
@@ -60,8 +61,7 @@ pub(crate) async fn post(
         tries += 1;
         let left = end.saturating_duration_since(Instant::now());
         let (to, with, what) = (url.to_owned(), headers.clone(), body.clone());
-        let sent = tokio::task::spawn_blocking(move || once(&to, &with, &what, left)).await;
-        let last = match sent.unwrap_or_else(|e| Tried::Again(e.to_string())) {
+        let last = match apart(move || once(&to, &with, &what, left)).await {
             Tried::Answer(bytes) => return Ok(bytes),
             Tried::Refused(status, body) => {
                 return Err(PostError::Refused { url: url.to_owned(), status, body });
@@ -74,6 +74,19 @@ pub(crate) async fn post(
         tokio::time::sleep(pause).await;
         pause *= 2;
     }
+}
+
+/// Sends on a thread of its own: one that nobody waits for any more holds up no exit.
+async fn apart(send: impl FnOnce() -> Tried + Send + 'static) -> Tried {
+    let (tell, told) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("post".to_owned());
+    // Whoever was told may be gone.
+    let started = thread.spawn(move || drop(tell.send(send())));
+    if let Err(error) = started {
+        return Tried::Again(format!("no thread to send it: {error}"));
+    }
+    told.await
+        .unwrap_or_else(|_| Tried::Again("a bug in Rollgate: the thread broke off".to_owned()))
 }
 
 fn once(url: &str, headers: &BTreeMap<String, String>, body: &str, left: Duration) -> Tried {

@@ -32,7 +32,8 @@ impl<'a> Inside<'a> {
 
     /// Writes the task's files and runs its set-up.
     pub(crate) async fn prepare(&self, task: &Task) -> Result<(), Halt> {
-        if task.workdir.is_some() {
+        if let Some(dir) = &task.workdir {
+            self.own(dir).await?;
             let argv = ["mkdir", "-p", "--", &self.workdir].map(str::to_owned).to_vec();
             let mut exec = self.command(argv, limits::SETUP);
             exec.cwd = None;
@@ -46,6 +47,22 @@ impl<'a> Inside<'a> {
             self.must(exec, &format!("setup[{index}]")).await?;
         }
         Ok(())
+    }
+
+    /// An absolute work directory must be the sandbox's own. A backend without a root of its own
+    /// refuses to write there, where a command would just do it, on the host.
+    async fn own(&self, dir: &str) -> Result<(), Halt> {
+        if !dir.starts_with('/') {
+            return Ok(());
+        }
+        let probe = format!("{}/.rollgate-probe", self.workdir);
+        self.put(&probe, b"").await.map_err(|halt| Halt {
+            outcome: halt.outcome,
+            reason: Reason::new("workdir", format_args!("`workdir`: {}", halt.reason.message)),
+        })?;
+        let mut exec = self.command(vec!["rm".to_owned(), "-f".to_owned(), probe], limits::SETUP);
+        exec.cwd = None;
+        self.must(exec, "workdir").await
     }
 
     /// A path that may be relative to the work directory.

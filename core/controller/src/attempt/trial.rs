@@ -164,3 +164,14 @@ impl Trial {
         Ok(went)
     }
 }
+
+#[tokio::test]
+async fn a_work_directory_of_the_host_is_not_made() {
+    let trial = Trial::new();
+    let host = trial.dir.path().join("app");
+    let task = trial.task(&format!(r#","workdir":"{}""#, host.display()));
+    let went = trial.run(&task, "true").await;
+    assert_eq!(went.told(), "infra_failed none workdir");
+    assert!(went.why().contains("is refused"), "{}", went.why());
+    assert!(!host.exists());
+}
