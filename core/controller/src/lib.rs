@@ -6,6 +6,8 @@
 
 pub mod api;
 pub mod attempt;
+pub mod evaluate;
+pub mod hooks;
 pub mod job;
 pub mod journal;
 pub mod limits;
@@ -18,4 +20,6 @@ pub mod runtime;
 pub mod sink;
 pub mod task;
 
+mod host;
 mod near;
+mod post;

@@ -52,6 +52,35 @@ pub const FAILURES_TOLD: usize = 100;
 /// Turns of no known scene, in percent of all: a job with more of them warns.
 pub const UNKNOWN_PERCENT: u64 = 5;
 
+/// For a hook, unless it says otherwise.
+pub const HOOK: Duration = Duration::from_secs(60);
+/// Hooks of one attempt.
+pub const HOOKS: usize = 64;
+/// Bytes that one hook or evaluation takes out of a sandbox, unless it says otherwise.
+pub const COLLECT_BYTES: u64 = 64 << 20;
+/// Most bytes that a hook may ask for.
+pub const COLLECT_MOST_BYTES: u64 = 4 << 30;
+/// Files that one hook or evaluation takes out of a sandbox.
+pub const COLLECT_FILES: usize = 2_000;
+/// Bytes of artifacts that are sent to an HTTP grader, before they are encoded.
+pub const SENT_ARTIFACT_BYTES: u64 = 8 << 20;
+/// Bytes of a folder of tests.
+pub const TESTS_BYTES: u64 = 256 << 20;
+/// Files of a folder of tests.
+pub const TESTS_FILES: usize = 5_000;
+/// Bytes kept of the answer and of the complaints of a program on the host, each.
+pub const PROGRAM_OUTPUT_BYTES: usize = 1 << 20;
+/// Largest answer to an HTTP POST of a hook or an evaluation, in bytes.
+pub const POST_ANSWER_BYTES: u64 = 1 << 20;
+/// How often such a POST is sent at most.
+pub const POST_TRIES: u32 = 4;
+/// Pause before it is sent again; doubled each time.
+pub const POST_PAUSE: Duration = Duration::from_millis(250);
+/// Largest file of a task folder that is read as text, in bytes.
+pub const TASK_FILE_BYTES: u64 = 4 << 20;
+/// Tasks of one file or folder.
+pub const TASKS: usize = 1_000_000;
+
 /// Largest body of a control request, in bytes.
 pub const API_BODY_BYTES: usize = 1 << 20;
 /// For one control request, its answer built.
@@ -61,3 +90,4 @@ pub const API_DRAIN: Duration = Duration::from_secs(10);
 
 const _: () = assert!(COLLECT.as_secs() <= API_REQUEST.as_secs(), "an answer may need a collect");
 const _: () = assert!(REWARD_BYTES < COMMAND_OUTPUT_BYTES);
+const _: () = assert!(SENT_ARTIFACT_BYTES <= COLLECT_BYTES && COLLECT_BYTES <= COLLECT_MOST_BYTES);

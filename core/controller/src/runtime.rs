@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rollgate_backends::{Backend, Sandbox, Spec};
+use rollgate_backends::{Backend, Sandbox};
 use rollgate_harness::Harness;
 use rollgate_pipeline::exchange::SessionState;
 use rollgate_pipeline::id::SessionId;
@@ -20,7 +20,10 @@ use rollgate_pipeline::record::{Budget, SessionOptions};
 use rollgate_shards::{CommandError, Created, Gate};
 use tokio::sync::Semaphore;
 
+use crate::attempt::about::{About, Ended};
 use crate::attempt::{Place, Ran};
+use crate::evaluate::Bench;
+use crate::hooks::{Hook, Hooks};
 use crate::limits;
 use crate::outcome::{Outcome, Reason};
 use crate::plan::Try;
@@ -47,6 +50,8 @@ pub struct Runtime {
     pub owner: String,
     /// Attempts per task.
     pub siblings: u32,
+    /// Hooks of all attempts, before the task's own.
+    pub hooks: Vec<Hook>,
     /// Names with versions by agent and the program that was asked.
     versions: Mutex<BTreeMap<(String, String), String>>,
     collects: Semaphore,
@@ -95,6 +100,7 @@ impl Runtime {
             programs,
             owner: format!("run-{}", std::process::id()),
             siblings,
+            hooks: Vec::new(),
             versions: Mutex::default(),
             collects: Semaphore::new(limits::COLLECTS),
         }
@@ -138,10 +144,20 @@ impl Runtime {
         cancel: &Cancel,
         report: &mut Report,
     ) -> Result<Graded, Halt> {
+        let around = (ask.logs.as_path(), cancel);
+        let mut hooks = Hooks::new(&self.hooks, &ask.task, about(ask, created), around);
         let sandbox = self.sandbox(ask, cancel).await;
         report.stages.end("sandbox");
-        let sandbox = sandbox?;
-        let run = self.work(ask, created, sandbox.as_ref(), cancel, report).await;
+        let sandbox = match sandbox {
+            Ok(sandbox) => sandbox,
+            Err(halt) => {
+                hooks.on_error(None, &Ended::new(halt.outcome, Some(&halt.reason), None)).await;
+                return Err(halt);
+            }
+        };
+        let run = self.work(ask, created, (sandbox.as_ref(), &mut hooks), cancel, report).await;
+        hooks.on_error(Some(sandbox.as_ref()), &told(&run)).await;
+        report.stages.end("on_error");
         let destroy = async { sandbox.destroy().await.map_err(|e| Reason::new("destroy", e)) };
         if let Err(halt) = guard("destroy", limits::DESTROY, &Cancel::never(), destroy).await {
             tracing::warn!(sandbox = sandbox.id(), "not destroyed, left to the sweep: {halt}");
@@ -156,7 +172,7 @@ impl Runtime {
             0 => ask.attempt_id.clone(),
             retry => format!("{}.retry-{retry}", ask.attempt_id),
         };
-        let spec = Spec::new(unique, self.owner.clone());
+        let spec = ask.task.spec(unique, self.owner.clone(), ask.task.longest(&ask.agent));
         let backend = self.backend.clone();
         let mut making = tokio::spawn(async move { backend.create(&spec).await });
         let made = async {
@@ -182,11 +198,11 @@ impl Runtime {
         &self,
         ask: &Ask,
         created: &Created,
-        sandbox: &dyn Sandbox,
+        (sandbox, hooks): (&dyn Sandbox, &mut Hooks<'_>),
         cancel: &Cancel,
         report: &mut Report,
     ) -> Result<Graded, Halt> {
-        let place = Place::new(sandbox, &ask.task, &ask.agent, &ask.logs, cancel);
+        let mut place = Place::new(sandbox, &ask.task, &ask.agent, &ask.logs, cancel);
         place.prepare().await?;
         report.stages.end("setup");
         let harness = ask.harness.as_ref();
@@ -194,6 +210,8 @@ impl Runtime {
         let job = place.job(&self.urls, created.key.expose(), &self.served, program);
         report.agent = self.agent(&place, harness, &job).await?;
         report.stages.end("version");
+        place.before_run(hooks).await?;
+        report.stages.end("before_run");
         let ran = place.run(harness, &job).await?;
         report.stages.end("agent");
         let state = patient(|| self.gate.describe(&created.session_id));
@@ -215,17 +233,33 @@ impl Runtime {
             return Err(Halt::infra(Reason::new(fault, what)));
         }
         let (outcome, reason) = judged(ran, &state, &ask.task.limits);
-        let Some(evaluate) = &ask.task.evaluate else {
-            return Ok(Graded { outcome, reason, reward: None });
-        };
-        let rewarded = place.evaluate(evaluate).await?;
-        report.stages.end("evaluate");
-        Ok(match rewarded {
-            Ok(reward) => Graded { outcome, reason, reward: Some(reward) },
-            Err(why) => {
-                Graded { outcome: Outcome::VerifierFailed, reason: Some(why), reward: None }
+        place.after_run(hooks, outcome, reason.as_ref()).await?;
+        report.stages.end("after_run");
+        let mut graded = Graded { outcome, reason, reward: None };
+        if let Some(evaluate) = &ask.task.evaluate {
+            let bench = Bench {
+                about: &hooks.about().clone(),
+                outcome,
+                task: &ask.task,
+                logs: &ask.logs,
+                backend: &self.backend,
+                owner: &self.owner,
+            };
+            match place.evaluate(evaluate, &bench).await? {
+                Ok(reward) => graded.reward = Some(reward),
+                Err(why) => {
+                    graded.outcome = Outcome::VerifierFailed;
+                    graded.reason = Some(why);
+                }
             }
-        })
+            report.stages.end("evaluate");
+        }
+        if graded.outcome.rewardable() {
+            graded.reward = hooks.rewarded(graded.reward);
+        }
+        hooks.notify(&graded.ended()).await?;
+        report.stages.end("notify");
+        Ok(graded)
     }
 
     /// The agent's name and version. Asked once per agent, or each time where a task pins it.
@@ -272,6 +306,31 @@ pub struct Graded {
     outcome: Outcome,
     reason: Option<Reason>,
     reward: Option<rollgate_pipeline::record::Reward>,
+}
+
+impl Graded {
+    fn ended(&self) -> Ended {
+        Ended::new(self.outcome, self.reason.as_ref(), self.reward.as_ref())
+    }
+}
+
+/// What hooks are told of a run.
+fn told(run: &Result<Graded, Halt>) -> Ended {
+    match run {
+        Ok(graded) => graded.ended(),
+        Err(halt) => Ended::new(halt.outcome, Some(&halt.reason), None),
+    }
+}
+
+fn about(ask: &Ask, created: &Created) -> About {
+    About {
+        task_id: ask.task.task_id.clone(),
+        attempt_id: ask.attempt_id.clone(),
+        attempt: ask.tried.slot.attempt,
+        retry: ask.tried.retry,
+        agent: ask.agent.name.clone(),
+        session_id: created.session_id.to_string(),
+    }
 }
 
 /// An agent that did not get done because its session was used up is not a failed one.

@@ -1,14 +1,22 @@
-//! Tasks: what agents are asked to do. One JSON object a line.
+//! Tasks: what agents are asked to do. From JSON lines, Harbor task folders or Parquet files.
 //!
-//! Reading is strict: an unknown key, a duplicate id or an empty file is an error that names the
-//! line. Nothing here looks at the disk but [`read`].
+//! Reading is strict: an unknown key, a duplicate id or an empty file is an error that names file,
+//! line or row, and key. What a foreign format asks for and is not done is told by name. Nothing
+//! here looks at the disk but [`load`] and what it calls.
 
+pub(crate) mod check;
+mod columns;
+mod harbor;
+mod load;
+mod parquet;
 mod parse;
+mod sandbox;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rollgate_backends::Resources;
 use rollgate_pipeline::record::{Budget, HistoryMode, Retention};
 use rollgate_pipeline::rules::Rule;
 use rollgate_pipeline::scene::SceneRule;
@@ -16,6 +24,10 @@ use rollgate_pipeline::turn::Sampling;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::evaluate::Evaluate;
+use crate::hooks::Hook;
+pub use columns::{ColumnError, Columns};
+pub use load::{Loaded, load};
 pub(crate) use parse::{LIMITS as LIMIT_KEYS, SAMPLING as SAMPLING_KEYS, within as keys_within};
 
 /// A task.
@@ -32,6 +44,12 @@ pub struct Task {
     /// Where the agent and all commands run; relative to the sandbox's own work directory.
     #[serde(default)]
     pub workdir: Option<String>,
+    /// What its sandbox is made of; `None`: the backend's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
+    /// What its sandbox may use.
+    #[serde(default, with = "sandbox::resources", skip_serializing_if = "sandbox::are_default")]
+    pub resources: Resources,
     /// Commands to run before the agent, in order. Each must exit with 0.
     #[serde(default)]
     pub setup: Vec<Command>,
@@ -41,6 +59,12 @@ pub struct Task {
     /// The agent; `None`: the job's.
     #[serde(default)]
     pub agent: Option<Agent>,
+    /// Deadline of the agent in seconds, where `agent` says none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<f64>,
+    /// What to do before and after the agent, and when an attempt fails.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<Hook>,
     /// How the reward is found; `None`: there is none.
     #[serde(default)]
     pub evaluate: Option<Evaluate>,
@@ -105,22 +129,28 @@ impl Agent {
     }
 }
 
-/// How the reward is found: by a command in the sandbox.
+/// What a sandbox is made of.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Evaluate {
-    /// Its exit code, or the reward file it writes, is the reward. See [`crate::reward`].
-    pub command: Command,
-    /// Deadline in seconds.
-    #[serde(default)]
-    pub timeout_s: Option<f64>,
+#[serde(untagged)]
+pub enum Image {
+    /// An image or template by its name.
+    Named(String),
+    /// One to be built from a folder.
+    Built(Build),
 }
 
-impl Evaluate {
-    /// The deadline.
-    pub fn timeout(&self) -> Duration {
-        seconds(self.timeout_s, crate::limits::EVALUATE)
-    }
+/// How an image is built.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Build {
+    /// Folder of the host with a `Dockerfile`.
+    pub build: PathBuf,
+    /// Build arguments.
+    #[serde(default)]
+    pub args: BTreeMap<String, String>,
+    /// Deadline in seconds; `None`: the backend's.
+    #[serde(default)]
+    pub timeout_s: Option<f64>,
 }
 
 /// A command: text for `sh -c`, or a program with its arguments.
@@ -141,20 +171,13 @@ impl Command {
             Command::Argv(argv) => argv.clone(),
         }
     }
-
-    fn is_empty(&self) -> bool {
-        match self {
-            Command::Shell(text) => text.trim().is_empty(),
-            Command::Argv(argv) => argv.first().is_none_or(String::is_empty),
-        }
-    }
 }
 
-fn seconds(asked: Option<f64>, default: Duration) -> Duration {
+pub(crate) fn seconds(asked: Option<f64>, default: Duration) -> Duration {
     asked.and_then(|s| Duration::try_from_secs_f64(s).ok()).unwrap_or(default)
 }
 
-/// Why a task file is refused. All of these are to be mended in the file.
+/// Why tasks are refused. All of these are to be mended in the file, but for [`TaskError::Io`].
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
     /// The file cannot be read.
@@ -175,31 +198,33 @@ pub enum TaskError {
         /// What is wrong and how to mend it.
         what: String,
     },
+    /// A row of a table is not a task.
+    #[error("{path}, row {row}: {what}")]
+    Row {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        row: usize,
+        /// What is wrong and how to mend it.
+        what: String,
+    },
+    /// A file is not what it should be, as a whole.
+    #[error("{path}: {what}")]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong and how to mend it.
+        what: String,
+    },
     /// There is no task in it.
     #[error("{0} holds no task; one JSON object a line is expected")]
     Empty(PathBuf),
 }
 
-/// Reads a task file.
-pub fn read(path: &Path) -> Result<Vec<Task>, TaskError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| TaskError::Io { path: path.to_owned(), source })?;
-    parse(path, &text)
-}
-
-/// The tasks of a file's text; `path` is for messages. Blank lines are skipped.
+/// The tasks of JSON lines; `path` is for messages, and relative paths of the host start at its
+/// folder. Blank lines are skipped.
 pub fn parse(path: &Path, text: &str) -> Result<Vec<Task>, TaskError> {
-    let (mut tasks, mut ids) = (Vec::new(), BTreeSet::new());
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let at = |what| TaskError::Line { path: path.to_owned(), line: index + 1, what };
-        let task = parse::task(line).map_err(at)?;
-        if !ids.insert(task.task_id.clone()) {
-            return Err(at(format!("task_id `{}` was used on an earlier line", task.task_id)));
-        }
-        tasks.push(task);
-    }
-    if tasks.is_empty() { Err(TaskError::Empty(path.to_owned())) } else { Ok(tasks) }
+    load::lines(path, text, &Columns::default())
 }
 
 #[cfg(test)]
@@ -258,12 +283,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_built_or_makes_no_sense_is_refused() {
+    fn what_makes_no_sense_is_refused() {
         let with = |rest: &str| format!(r#"{{"task_id":"a","instruction":"x",{rest}}}"#);
-        refuse(&with(r#""evaluate":{"program":"x"}"#), "`program` is not built yet");
-        refuse(&with(r#""evaluate":{"url":"x"}"#), "`url` is not built yet");
-        refuse(&with(r#""evaluate":{"timeout_s":1}"#), "in `evaluate`: `command` is missing");
-        refuse(&with(r#""evaluate":{"command":" "}"#), "`evaluate.command` is empty");
+        refuse(&with(r#""evaluate":{"command":" "}"#), "in `evaluate`: `command` is empty");
+        refuse(&with(r#""evaluate":{"comand":"x"}"#), "did you mean `command`?");
+        refuse(&with(r#""hooks":[{"at":"after_run","dif":"."}]"#), "in `hooks[0]`: unknown key");
+        refuse(&with(r#""resources":{"cpu":1}"#), "did you mean `cpus`?");
+        refuse(&with(r#""resources":{"cpus":0}"#), "`resources.cpus` must be over 0");
+        refuse(&with(r#""resources":{"pids":0}"#), "`resources.pids` must be at least 1");
+        refuse(&with(r#""timeout_s":-1"#), "`timeout_s` must be over 0");
         refuse(&with(r#""setup":[[]]"#), "`setup[0]` is empty");
         refuse(&with(r#""files":{"a/../../b":"x"}"#), "may not hold `..`");
         refuse(&with(r#""workdir":"../x""#), "may not hold `..`");

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use rollgate_controller::job::{self, Control, Job};
 use rollgate_controller::sink::{Format, SinkError};
+use rollgate_controller::task::Columns;
 use tokio::sync::watch;
 
 use crate::exit::{Exit, Stop};
@@ -22,6 +23,8 @@ use setting::Setting;
   rollgate run --demo --n 8 -o out
   rollgate run tasks.jsonl --agent mini-swe-agent --engine http://127.0.0.1:8000 \\
                --model /models/Qwen3-8B --n 4 --concurrency 64 -o out
+  rollgate run terminal-bench/ --agent codex --engine http://127.0.0.1:8000 --model /models/Qwen3-8B
+  rollgate run train.parquet --columns prompt=instruction,reward_model=metadata.truth …
   rollgate run tasks.jsonl --agent claude-code --agents /srv/agents \\
                --engine http://127.0.0.1:8000 --model /models/Qwen3-8B
   rollgate run tasks.jsonl --agent command --agent-arg python3 --agent-arg /path/agent.py \\
@@ -33,9 +36,13 @@ and lets attempts end; the second cancels them.
 Exit codes: 0 all well; 1 some attempts failed for reasons outside the agent, or samples are
 unhealthy; 2 wrong use; 3 engine, sandbox or port; 130 interrupted.")]
 pub struct RunArgs {
-    /// Task file, JSONL: one task a line (docs/tasks.md).
+    /// Tasks: JSON lines, a Harbor task folder or a folder of them, or a Parquet file (docs/tasks.md).
     #[arg(required_unless_present = "demo", conflicts_with = "demo")]
     tasks: Option<PathBuf>,
+    /// Which columns of a Parquet file, or keys of JSON lines, hold what a task needs:
+    /// `prompt=instruction,extra.id=task_id,*=metadata`.
+    #[arg(long, value_name = "COLUMN=KEY,…", conflicts_with = "demo")]
+    columns: Option<Columns>,
     /// The demonstration: embedded task, tokenizer, scripted engine and agent; no network.
     #[arg(long)]
     demo: bool,

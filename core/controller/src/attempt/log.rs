@@ -1,4 +1,4 @@
-//! Logs of an attempt: what its commands printed.
+//! Logs of an attempt: what its commands printed, and files that are kept of it.
 
 use std::path::Path;
 
@@ -6,14 +6,18 @@ use rollgate_backends::Exit;
 
 /// Keeps the outputs as `NAME.stdout` and `NAME.stderr`. A log that cannot be written costs no
 /// attempt: it is told and left out.
-pub(super) async fn keep(dir: &Path, name: &str, exit: &Exit) {
-    if let Err(error) = write(dir, name, exit).await {
+pub(crate) async fn keep(dir: &Path, name: &str, exit: &Exit) {
+    let write = async {
+        file(dir, &format!("{name}.stdout"), &exit.stdout).await?;
+        file(dir, &format!("{name}.stderr"), &exit.stderr).await
+    };
+    if let Err(error) = write.await {
         tracing::warn!(dir = %dir.display(), name, "a log cannot be written: {error}");
     }
 }
 
-async fn write(dir: &Path, name: &str, exit: &Exit) -> std::io::Result<()> {
+/// Keeps a file.
+pub(crate) async fn file(dir: &Path, name: &str, contents: &[u8]) -> std::io::Result<()> {
     tokio::fs::create_dir_all(dir).await?;
-    tokio::fs::write(dir.join(format!("{name}.stdout")), &exit.stdout).await?;
-    tokio::fs::write(dir.join(format!("{name}.stderr")), &exit.stderr).await
+    tokio::fs::write(dir.join(name), contents).await
 }

@@ -1,13 +1,16 @@
 //! The inside of a sandbox, with a sandbox that is written here.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use rollgate_backends::BackendError;
+use rollgate_backends::{Backend, BackendError, Exit, Local, LocalConfig};
 use rollgate_harness::{FileToWrite, HarnessError};
 
+use super::about::About;
 use super::*;
+use crate::reward::REWARD_FILE_ENV;
 
 /// A sandbox without processes: commands are answered from a table by their last argument.
 #[derive(Default)]
@@ -124,6 +127,34 @@ fn urls() -> BaseUrls {
     BaseUrls::new(Some("http://g"), "127.0.0.1:1".parse().unwrap())
 }
 
+/// A grading that needs no other sandbox.
+async fn grade_in(place: &Place<'_>, evaluate: &Evaluate) -> Result<Result<Reward, Reason>, Halt> {
+    let config = LocalConfig {
+        root: "/nowhere".into(),
+        rollgate: "/nowhere".into(),
+        keep: false,
+        path_env: String::new(),
+    };
+    let backend: Arc<dyn Backend> = Arc::new(Local::new(config));
+    let about = About {
+        task_id: "t".to_owned(),
+        attempt_id: "t.0".to_owned(),
+        attempt: 0,
+        retry: 0,
+        agent: "echo".to_owned(),
+        session_id: "n-0".to_owned(),
+    };
+    let bench = Bench {
+        about: &about,
+        outcome: Outcome::Done,
+        task: place.task,
+        logs: place.logs,
+        backend: &backend,
+        owner: "test",
+    };
+    place.evaluate(evaluate, &bench).await
+}
+
 /// Set-up, agent and evaluation of a task whose agent does `agent`: how they end, and the commands.
 async fn check(more: &str, agent: &str) -> (String, Vec<Exec>) {
     let (sandbox, task, logs) = (Fake::default(), task(more), tempfile::tempdir().unwrap());
@@ -135,7 +166,7 @@ async fn check(more: &str, agent: &str) -> (String, Vec<Exec>) {
         let job = place.job(&urls(), "rg-secret", &served(), None);
         let ran = place.run(&Echo, &job).await?;
         let reward = match &task.evaluate {
-            Some(evaluate) => match place.evaluate(evaluate).await? {
+            Some(evaluate) => match grade_in(&place, evaluate).await? {
                 Ok(reward) => format!("{:?}", reward.reward),
                 Err(reason) => reason.code,
             },
@@ -224,5 +255,15 @@ async fn a_pinned_version_must_be_there() {
         let job = place.job(&urls(), "k", &served(), None);
         let version = place.version(&Echo, &job).await;
         assert_eq!(version.is_ok(), expected, "{version:?}");
+    }
+}
+
+#[tokio::test]
+async fn row_38_a_sandbox_that_dies_while_it_is_graded_is_infrastructure() {
+    for command in ["grade 1", "break"] {
+        let more = format!(r#","evaluate":{{"command":["{command}"]}}"#);
+        let (told, _) = check(&more, "ok").await;
+        let dies = command == "break";
+        assert_eq!(told, if dies { "infra_failed evaluate: gone" } else { "done Some(1.0)" });
     }
 }

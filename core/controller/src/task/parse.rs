@@ -3,18 +3,22 @@
 use rollgate_pipeline::exchange::{rule_set, scene_set};
 use serde_json::{Map, Value};
 
-use super::{Command, Task};
-use crate::limits::LONGEST;
+use super::{Task, check};
 use crate::near::unknown_key;
+use crate::{evaluate, hooks};
 
-const TASK: [&str; 15] = [
+pub(crate) const TASK: [&str; 19] = [
     "task_id",
     "instruction",
     "files",
     "workdir",
+    "image",
+    "resources",
     "setup",
     "env",
     "agent",
+    "timeout_s",
+    "hooks",
     "evaluate",
     "limits",
     "sampling",
@@ -25,8 +29,7 @@ const TASK: [&str; 15] = [
     "metadata",
 ];
 const AGENT: [&str; 5] = ["name", "version", "model", "args", "timeout_s"];
-const EVALUATE: [&str; 2] = ["command", "timeout_s"];
-const EVALUATE_LATER: [&str; 2] = ["program", "url"];
+const RESOURCES: [&str; 4] = ["cpus", "memory_mib", "disk_mib", "pids"];
 pub(crate) const LIMITS: [&str; 2] = ["turns", "tokens"];
 pub(crate) const SAMPLING: [&str; 10] = [
     "temperature",
@@ -43,11 +46,21 @@ pub(crate) const SAMPLING: [&str; 10] = [
 
 pub(super) fn task(line: &str) -> Result<Task, String> {
     let value: Value = serde_json::from_str(line).map_err(|e| format!("not JSON: {e}"))?;
-    let Value::Object(object) = &value else {
+    let Value::Object(object) = value else {
         return Err("a task is a JSON object".to_owned());
     };
-    keys(object)?;
-    let task: Task = serde_json::from_value(value).map_err(|e| e.to_string())?;
+    from_object(object)
+}
+
+/// The task that an object is.
+pub(super) fn from_object(object: Map<String, Value>) -> Result<Task, String> {
+    keys(&object)?;
+    let task: Task = serde_path_to_error::deserialize(Value::Object(object)).map_err(|error| {
+        match error.path().to_string().as_str() {
+            "." => error.inner().to_string(),
+            path => format!("in `{path}`: {}", error.inner()),
+        }
+    })?;
     sense(&task)?;
     Ok(task)
 }
@@ -57,16 +70,15 @@ fn keys(object: &Map<String, Value>) -> Result<(), String> {
     within(object, "agent", &AGENT)?;
     within(object, "limits", &LIMITS)?;
     within(object, "sampling", &SAMPLING)?;
-    let Some(Value::Object(evaluate)) = object.get("evaluate") else { return Ok(()) };
-    if let Some(key) = EVALUATE_LATER.iter().find(|key| evaluate.contains_key(**key)) {
-        return Err(format!("in `evaluate`: `{key}` is not built yet; use `command`"));
+    within(object, "resources", &RESOURCES)?;
+    within(object, "evaluate", &evaluate::KEYS)?;
+    let hooks = object.get("hooks").and_then(Value::as_array);
+    for (index, hook) in hooks.into_iter().flatten().enumerate() {
+        if let Some(what) = hook.as_object().and_then(|hook| unknown_key(hook, &hooks::KEYS)) {
+            return Err(format!("in `hooks[{index}]`: {what}"));
+        }
     }
-    within(object, "evaluate", &EVALUATE)?;
-    if evaluate.contains_key("command") {
-        Ok(())
-    } else {
-        Err("in `evaluate`: `command` is missing".to_owned())
-    }
+    Ok(())
 }
 
 /// Checks the keys of the object at `key`, if there is one.
@@ -75,51 +87,37 @@ pub(crate) fn within(object: &Map<String, Value>, key: &str, known: &[&str]) -> 
     unknown_key(inner, known).map_or(Ok(()), |what| Err(format!("in `{key}`: {what}")))
 }
 
-fn sense(task: &Task) -> Result<(), String> {
+pub(super) fn sense(task: &Task) -> Result<(), String> {
     if task.task_id.is_empty() {
         return Err("`task_id` is empty".to_owned());
     }
-    for path in task.files.keys().chain(&task.workdir) {
-        if path.is_empty() || path.contains('\0') || path.split('/').any(|part| part == "..") {
-            return Err(format!("path `{path}` may not hold `..` or NUL, nor be empty"));
-        }
-    }
-    if let Some(name) = task.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
-        return Err(format!("`env` holds a name that cannot be one: `{name}`"));
-    }
+    check::paths(task.files.keys(), "files")?;
+    check::paths(&task.workdir, "workdir")?;
+    check::names(&task.env, "env")?;
     for (index, command) in task.setup.iter().enumerate() {
-        filled(command, &format!("setup[{index}]"))?;
+        check::filled(command, &format!("setup[{index}]"))?;
     }
     if let Some(agent) = &task.agent {
-        positive(agent.timeout_s, "agent.timeout_s")?;
+        check::positive(agent.timeout_s, "agent.timeout_s")?;
     }
-    if let Some(evaluate) = &task.evaluate {
-        filled(&evaluate.command, "evaluate.command")?;
-        positive(evaluate.timeout_s, "evaluate.timeout_s")?;
-    }
+    check::positive(task.timeout_s, "timeout_s")?;
+    hooks::sense(&task.hooks)?;
     let agent = task.agent.as_ref().map(|agent| agent.name.as_str());
     rule_set(agent, &[], &task.rules)?;
     scene_set(agent, &[], &task.scenes)?;
+    let resources = &task.resources;
+    if resources.cpus.is_some_and(|cpus| !(cpus > 0.0 && cpus.is_finite())) {
+        return Err("`resources.cpus` must be over 0; leave it out for the default".to_owned());
+    }
     let none = [
         (task.limits.turns == Some(0), "limits.turns"),
         (task.limits.tokens == Some(0), "limits.tokens"),
+        (resources.memory_mib == Some(0), "resources.memory_mib"),
+        (resources.disk_mib == Some(0), "resources.disk_mib"),
+        (resources.pids == Some(0), "resources.pids"),
     ];
     match none.iter().find(|(zero, _)| *zero) {
         Some((_, name)) => Err(format!("`{name}` must be at least 1; leave it out for no bound")),
         None => Ok(()),
-    }
-}
-
-fn filled(command: &Command, name: &str) -> Result<(), String> {
-    if command.is_empty() { Err(format!("`{name}` is empty")) } else { Ok(()) }
-}
-
-fn positive(seconds: Option<f64>, name: &str) -> Result<(), String> {
-    let most = LONGEST.as_secs_f64();
-    match seconds {
-        Some(s) if !(s > 0.0 && s <= most) => {
-            Err(format!("`{name}` must be over 0 and at most {most} seconds"))
-        }
-        _ => Ok(()),
     }
 }

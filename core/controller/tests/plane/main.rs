@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod api;
 #[cfg(test)]
+mod hooks;
+#[cfg(test)]
 mod job;
 #[cfg(test)]
 mod node;

@@ -40,11 +40,7 @@ struct Text {
 
 impl Setting {
     pub(super) fn new(args: &RunArgs) -> anyhow::Result<Self> {
-        let tasks = match &args.tasks {
-            None => task::parse(Path::new("the demonstration's task"), crate::demo::TASK),
-            Some(path) => task::read(path),
-        }
-        .map_err(Stop::wrong_use)?;
+        let tasks = tasks(args)?;
         let unnamed = tasks.iter().any(|task| task.agent.is_none());
         if args.agent == "command" && args.agent_arg.is_empty() && unnamed {
             let message = "--agent command needs the command line: --agent-arg PROGRAM, and one \
@@ -76,6 +72,27 @@ impl Setting {
         let job = job(args, tasks, agent, programs, &text)?;
         Ok(Self { job, gate, engine })
     }
+}
+
+/// The tasks. What was passed over in reading them is told.
+fn tasks(args: &RunArgs) -> Result<Vec<Task>, Stop> {
+    let Some(path) = &args.tasks else {
+        let path = Path::new("the demonstration's task");
+        return task::parse(path, crate::demo::TASK).map_err(Stop::wrong_use);
+    };
+    let columns = args.columns.clone().unwrap_or_default();
+    let loaded = task::load(path, &columns).map_err(Stop::wrong_use)?;
+    for remark in &loaded.remarks {
+        tracing::warn!("{remark}");
+    }
+    let images = loaded.tasks.iter().filter(|task| task.image.is_some()).count();
+    if images > 0 && matches!(args.backend, BackendName::Local) {
+        tracing::warn!(
+            "{images} tasks name an image, which local sandboxes have not: they run on this machine \
+             as it is"
+        );
+    }
+    Ok(loaded.tasks)
 }
 
 fn engines(args: &RunArgs) -> Result<(Vec<config::Engine>, Option<EngineHandle>), Stop> {

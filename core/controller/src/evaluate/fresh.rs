@@ -1,0 +1,96 @@
+//! Grading in a sandbox that the agent never saw.
+
+use std::time::Duration;
+
+use rollgate_backends::Sandbox;
+use rollgate_pipeline::record::Reward;
+
+use super::Evaluate;
+use super::grade::{Bench, Taken, excused, in_sandbox};
+use crate::attempt::inside::Inside;
+use crate::limits;
+use crate::outcome::Reason;
+use crate::runtime::{Cancel, Halt, guard};
+
+/// Makes a sandbox, grades in it, and destroys it in every case.
+pub(super) async fn graded(
+    evaluate: &Evaluate,
+    image: Option<&str>,
+    taken: &Taken<'_>,
+    bench: &Bench<'_>,
+) -> Result<Result<Reward, Reason>, Halt> {
+    let sandbox = made(evaluate, image, taken.from.cancel, bench).await?;
+    let done = inside(sandbox.as_ref(), evaluate, taken, bench).await;
+    let destroy = async { sandbox.destroy().await.map_err(|e| Reason::new("destroy", e)) };
+    if let Err(halt) = guard("destroy", limits::DESTROY, &Cancel::never(), destroy).await {
+        tracing::warn!(sandbox = sandbox.id(), "not destroyed, left to the sweep: {halt}");
+    }
+    done
+}
+
+async fn inside(
+    sandbox: &dyn Sandbox,
+    evaluate: &Evaluate,
+    taken: &Taken<'_>,
+    bench: &Bench<'_>,
+) -> Result<Result<Reward, Reason>, Halt> {
+    let fresh = Inside::new(sandbox, bench.task, taken.from.cancel);
+    fresh.prepare(bench.task).await?;
+    let graded = async {
+        for file in taken.files {
+            fresh.put(&moved(taken.from, &fresh, &file.path), &file.contents).await?;
+        }
+        in_sandbox(&fresh, evaluate, bench).await
+    };
+    let graded = graded.await;
+    Ok(excused(&fresh, graded).await?.and_then(|graded| graded))
+}
+
+/// Where a file of the agent's sandbox goes: work directory and HOME are elsewhere, on some
+/// backends.
+fn moved(from: &Inside<'_>, to: &Inside<'_>, path: &str) -> String {
+    let homes = (from.sandbox.home().to_owned(), to.sandbox.home().to_owned());
+    for (from, to) in [(from.workdir.clone(), to.workdir.clone()), homes] {
+        if let Some(rest) = path.strip_prefix(&from).filter(|rest| rest.starts_with('/')) {
+            return format!("{to}{rest}");
+        }
+    }
+    path.to_owned()
+}
+
+/// A sandbox that is made too late is destroyed as soon as it is there.
+async fn made(
+    evaluate: &Evaluate,
+    image: Option<&str>,
+    cancel: &Cancel,
+    bench: &Bench<'_>,
+) -> Result<Box<dyn Sandbox>, Halt> {
+    let unique = match bench.about.retry {
+        0 => format!("{}.verifier", bench.about.attempt_id),
+        retry => format!("{}.retry-{retry}.verifier", bench.about.attempt_id),
+    };
+    let mut spec = bench.task.spec(unique, bench.owner, Duration::ZERO);
+    spec.ttl = limits::SETUP.saturating_add(evaluate.timeout().saturating_mul(2));
+    if let Some(image) = image {
+        spec.image = Some(image.to_owned());
+    }
+    let backend = bench.backend.clone();
+    let mut making = tokio::spawn(async move { backend.create(&spec).await });
+    let made = async {
+        match (&mut making).await {
+            Ok(made) => made.map_err(|e| Reason::new("verifier_sandbox", e)),
+            Err(e) => Err(Reason::new("verifier_sandbox_panic", e)),
+        }
+    };
+    let made = guard("verifier_sandbox", limits::SANDBOX, cancel, made).await;
+    if made.is_err() && !making.is_finished() {
+        tokio::spawn(async move {
+            if let Ok(Ok(late)) = making.await
+                && let Err(error) = late.destroy().await
+            {
+                tracing::warn!(sandbox = late.id(), "not destroyed: {error}");
+            }
+        });
+    }
+    made
+}

@@ -1,0 +1,160 @@
+//! From a task to the sandbox that it needs.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rollgate_backends::{Resources, Spec};
+
+use super::{Agent, Image, Task, seconds};
+use crate::limits;
+
+impl Task {
+    /// The deadline of its agent: what the task says for this very agent, else for any, else what
+    /// the job's agent says.
+    pub fn agent_timeout(&self, agent: &Agent) -> Duration {
+        let own = self.agent.as_ref().and_then(|agent| agent.timeout_s);
+        seconds(own.or(self.timeout_s).or(agent.timeout_s), limits::AGENT)
+    }
+
+    /// The longest that its sandbox is needed: set-up, hooks, agent and evaluation, each at its
+    /// deadline.
+    pub fn longest(&self, agent: &Agent) -> Duration {
+        let setups = u32::try_from(self.setup.len() + 1).unwrap_or(u32::MAX);
+        let hooks = self.hooks.iter().map(|hook| hook.timeout().saturating_add(limits::SLACK));
+        let hooks = hooks.fold(Duration::ZERO, Duration::saturating_add);
+        // Taking artifacts, grading, and what is done around it.
+        let grading = self.evaluate.as_ref().map_or(Duration::ZERO, |evaluate| {
+            evaluate.timeout().saturating_mul(2).saturating_add(limits::SANDBOX)
+        });
+        [limits::SETUP.saturating_mul(setups), hooks, self.agent_timeout(agent), grading]
+            .into_iter()
+            .fold(limits::SLACK, Duration::saturating_add)
+    }
+
+    /// A sandbox for it, to live so long at least. An image that is still to be built is not in it:
+    /// see [`Image::build`].
+    pub fn spec(
+        &self,
+        attempt_id: impl Into<String>,
+        owner: impl Into<String>,
+        life: Duration,
+    ) -> Spec {
+        let mut spec = Spec::new(attempt_id, owner);
+        spec.image = match &self.image {
+            Some(Image::Named(name)) => Some(name.clone()),
+            Some(Image::Built(_)) | None => None,
+        };
+        spec.resources = self.resources;
+        spec.ttl = spec.ttl.max(life);
+        spec
+    }
+}
+
+impl Image {
+    /// How it is built; `None`: it has a name.
+    pub fn build(&self) -> Option<&super::Build> {
+        match self {
+            Image::Named(_) => None,
+            Image::Built(build) => Some(build),
+        }
+    }
+
+    /// Host paths as seen from a folder.
+    pub(super) fn resolve(&mut self, folder: &Path) {
+        if let Image::Built(build) = self {
+            build.build = folder.join(&build.build);
+        }
+    }
+}
+
+/// Whether nothing is asked for.
+pub(super) fn are_default(resources: &Resources) -> bool {
+    *resources == Resources::default()
+}
+
+/// Resources in JSON: keys as the fields', all optional.
+pub(super) mod resources {
+    use super::Resources;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Written {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cpus: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        memory_mib: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        disk_mib: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pids: Option<u32>,
+    }
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        resources: &Resources,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let Resources { cpus, memory_mib, disk_mib, pids } = *resources;
+        Written { cpus, memory_mib, disk_mib, pids }.serialize(to)
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Resources, D::Error> {
+        let Written { cpus, memory_mib, disk_mib, pids } = Written::deserialize(from)?;
+        Ok(Resources { cpus, memory_mib, disk_mib, pids })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(more: &str) -> Task {
+        let line = format!(r#"{{"task_id":"t","instruction":"go"{more}}}"#);
+        super::super::parse(Path::new("dir/t"), &line).unwrap().remove(0)
+    }
+
+    #[test]
+    fn the_spec_has_the_image_and_what_may_be_used() {
+        let task =
+            task(r#","image":"python:3.12","resources":{"cpus":1.5,"memory_mib":512,"pids":64}"#);
+        let spec = task.spec("t.0", "run-1", Duration::from_secs(1));
+        assert_eq!(spec.image.as_deref(), Some("python:3.12"));
+        assert_eq!((spec.resources.cpus, spec.resources.memory_mib), (Some(1.5), Some(512)));
+        assert_eq!((spec.resources.disk_mib, spec.resources.pids), (None, Some(64)));
+        let again: Task = serde_json::from_value(serde_json::to_value(&task).unwrap()).unwrap();
+        assert_eq!(again, task);
+    }
+
+    #[test]
+    fn an_image_to_be_built_is_found_from_the_task_file() {
+        let task = task(r#","image":{"build":"env","args":{"BASE":"b"}}"#);
+        let build = task.image.as_ref().unwrap().build().unwrap();
+        assert_eq!(build.build, Path::new("dir/env"));
+        assert_eq!(build.args["BASE"], "b");
+        assert_eq!(task.spec("t.0", "run-1", Duration::ZERO).image, None);
+    }
+
+    #[test]
+    fn row_11_a_sandbox_outlives_the_agent_and_its_evaluation() {
+        let long = r#","agent":{"name":"x","timeout_s":50000},"setup":["a","b"],
+            "hooks":[{"at":"after_run","exec":"true","timeout_s":700}],
+            "evaluate":{"command":"true","timeout_s":9000}"#
+            .replace('\n', "");
+        let task = task(&long);
+        let agent = task.agent.clone().unwrap();
+        let life = task.longest(&agent);
+        assert!(life.as_secs() > 50_000 + 9_000 + 700 + 2 * limits::SETUP.as_secs(), "{life:?}");
+        assert!(task.spec("t.0", "o", life).ttl >= life);
+    }
+
+    #[test]
+    fn the_tasks_own_agent_has_the_first_word_on_the_deadline() {
+        let job = Agent { timeout_s: Some(9.0), ..Agent::named("x") };
+        let secs = |more: &str| task(more).agent_timeout(&job).as_secs();
+        assert_eq!(secs(""), 9);
+        assert_eq!(secs(r#","timeout_s":5"#), 5);
+        assert_eq!(secs(r#","timeout_s":5,"agent":{"name":"x","timeout_s":3}"#), 3);
+    }
+}
