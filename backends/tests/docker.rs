@@ -1,0 +1,15 @@
+//! The docker backend against a real Docker engine, which this test starts for itself.
+//!
+//! Tests named `row_N_…` cover that row of the table of public sandbox failures.
+
+mod docker {
+    pub mod ambiguity;
+    pub mod commands;
+    pub mod engine;
+    pub mod files;
+    pub mod images;
+    pub mod lifecycle;
+    pub mod limits;
+    pub mod owners;
+    pub mod proxy;
+}

@@ -1,0 +1,221 @@
+//! One Docker engine for all tests of this program, with an image made of Debian's busybox.
+
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use bollard::models::NetworkCreateRequest;
+use bollard::query_parameters::{CreateImageOptionsBuilder, ListContainersOptionsBuilder};
+use bollard::{API_DEFAULT_VERSION, Docker as Client};
+use futures_util::TryStreamExt;
+use rollgate_backends::{Backend, Docker, DockerConfig, Exec, Exit, Sandbox, Spec};
+
+pub const IMAGE: &str = "rollgate-test-busybox:1";
+pub const NETWORK: &str = "rollgate-test";
+pub const BUSYBOX: &str = "/bin/busybox";
+
+/// The tests' engine.
+pub struct Engine {
+    pub dir: PathBuf,
+    /// The supervisor; its stdin ends with this process, and the engine with it.
+    _supervisor: Child,
+}
+
+static ENGINE: OnceLock<Option<Engine>> = OnceLock::new();
+
+/// The engine; `None`, with a printed reason, where real engines are left out.
+pub fn engine() -> Option<&'static Engine> {
+    let engine = ENGINE.get_or_init(|| {
+        let missing = missing();
+        if missing.is_empty() {
+            return Some(start("rgd-"));
+        }
+        let missing = missing.join(", ");
+        assert!(
+            std::env::var("ROLLGATE_SKIP_REAL").is_ok_and(|value| value == "1"),
+            "no {missing} on this machine: install the Debian packages docker.io, iptables and \
+             busybox-static, or leave these tests out with ROLLGATE_SKIP_REAL=1"
+        );
+        println!("left out: no {missing} on this machine, and ROLLGATE_SKIP_REAL=1");
+        None
+    });
+    engine.as_ref()
+}
+
+fn missing() -> Vec<&'static str> {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let there = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).exists());
+    ["dockerd", "iptables", "busybox"].into_iter().filter(|name| !there(name)).collect()
+}
+
+/// Starts an engine and prepares it.
+pub fn start(prefix: &str) -> Engine {
+    let mut logs = Vec::new();
+    for driver in ["overlay2", "vfs"] {
+        let dir = tempfile::Builder::new().prefix(prefix).tempdir().unwrap().keep();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/docker/supervise.sh");
+        let mut supervisor = Command::new("sh")
+            .arg(script)
+            .arg(&dir)
+            .arg(driver)
+            .stdin(Stdio::piped())
+            .process_group(0)
+            .env("PATH", std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin")
+            .spawn()
+            .unwrap();
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(100));
+            let log = std::fs::read_to_string(dir.join("log")).unwrap_or_default();
+            if log.contains("API listen on") && UnixStream::connect(dir.join("sock")).is_ok() {
+                let engine = Engine { dir, _supervisor: supervisor };
+                engine.prepare();
+                return engine;
+            }
+            if log.contains("failed to start daemon") {
+                break;
+            }
+        }
+        logs.push(std::fs::read_to_string(dir.join("log")).unwrap_or_default());
+        drop(supervisor.stdin.take());
+        supervisor.wait().unwrap();
+    }
+    panic!("dockerd does not start; its logs: {}", logs.join("\n---\n"));
+}
+
+impl Engine {
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join("sock")
+    }
+
+    pub fn client(&self) -> Client {
+        let socket = self.socket();
+        // A version that also the oldest engine speaks that Debian ships.
+        let version = bollard::ClientVersion { major_version: 1, minor_version: 41 };
+        assert!(API_DEFAULT_VERSION.minor_version >= version.minor_version);
+        Client::connect_with_unix(socket.to_str().unwrap(), 60, &version).unwrap()
+    }
+
+    fn prepare(&self) {
+        let (client, archive) = (self.client(), busybox());
+        let prepare = async move {
+            let options = CreateImageOptionsBuilder::default()
+                .from_src("-")
+                .repo("rollgate-test-busybox")
+                .tag("1")
+                .changes(vec!["ENV PATH=/bin".to_owned()])
+                .build();
+            let body = bollard::body_full(archive.into());
+            let made = client.create_image(Some(options), Some(body), None);
+            made.try_collect::<Vec<_>>().await.unwrap();
+            let network = NetworkCreateRequest {
+                name: NETWORK.to_owned(),
+                ..NetworkCreateRequest::default()
+            };
+            client.create_network(network).await.unwrap();
+        };
+        let run = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(prepare);
+        };
+        std::thread::scope(|scope| scope.spawn(run).join()).unwrap();
+    }
+
+    /// Names of the containers that this owner has on the engine, ended ones too.
+    pub async fn containers_of(&self, owner: &str) -> Vec<String> {
+        let filters = HashMap::from([("label", vec![format!("rollgate.owner={owner}")])]);
+        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+        let found = self.client().list_containers(Some(options)).await.unwrap();
+        found.into_iter().map(|container| container.names.unwrap().join(",")).collect()
+    }
+}
+
+/// The file system of the image, as an archive.
+fn busybox() -> Vec<u8> {
+    let mut archive = tar::Builder::new(Vec::new());
+    let mut add = |path: &str, kind, mode, contents: &[u8], link: Option<&str>| {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_mode(mode);
+        header.set_size(contents.len() as u64);
+        match link {
+            Some(link) => archive.append_link(&mut header, path, link).unwrap(),
+            None => archive.append_data(&mut header, path, contents).unwrap(),
+        }
+    };
+    for (dir, mode) in [("bin", 0o755), ("etc", 0o755), ("tmp", 0o1777), ("srv", 0o777)] {
+        add(dir, tar::EntryType::Directory, mode, b"", None);
+    }
+    let users = "root:x:0:0::/:/bin/sh\nagent:x:1234:1235::/:/bin/sh\n";
+    add("etc/passwd", tar::EntryType::Regular, 0o644, users.as_bytes(), None);
+    add("etc/group", tar::EntryType::Regular, 0o644, b"root:x:0:\nteam:x:4321:\n", None);
+    let program = std::fs::read(BUSYBOX).unwrap();
+    add("bin/busybox", tar::EntryType::Regular, 0o755, &program, None);
+    let applets = Command::new(BUSYBOX).arg("--list").output().unwrap().stdout;
+    for applet in String::from_utf8(applets).unwrap().lines().filter(|name| *name != "busybox") {
+        add(&format!("bin/{applet}"), tar::EntryType::Symlink, 0o777, b"", Some("busybox"));
+    }
+    archive.into_inner().unwrap()
+}
+
+/// The backend as most tests use it.
+pub fn config(socket: &Path) -> DockerConfig {
+    DockerConfig {
+        host: Some(socket.to_str().unwrap().to_owned()),
+        image: Some(IMAGE.to_owned()),
+        network: "none".to_owned(),
+        ..DockerConfig::new(BUSYBOX.into())
+    }
+}
+
+/// A sandbox of this owner.
+pub async fn sandbox(owner: &str) -> Option<Box<dyn Sandbox>> {
+    let docker = Docker::new(config(&engine()?.socket()));
+    Some(docker.create(&Spec::new("attempt/1", owner)).await.unwrap())
+}
+
+pub fn sh(script: &str) -> Exec {
+    Exec {
+        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
+        env: Vec::new(),
+        cwd: None,
+        stdin: None,
+        timeout: Duration::from_secs(60),
+        output_cap_bytes: 1 << 16,
+    }
+}
+
+pub fn out(exit: &Exit) -> String {
+    String::from_utf8_lossy(&exit.stdout).trim().to_owned()
+}
+
+pub fn err(exit: &Exit) -> String {
+    String::from_utf8_lossy(&exit.stderr).trim().to_owned()
+}
+
+/// How many processes of the sandbox have this in their command line, zombies included.
+pub async fn running(sandbox: &dyn Sandbox, what: &str) -> usize {
+    // The bracket keeps the search from finding itself.
+    let (first, rest) = what.split_at(1);
+    let exit = sandbox.exec(sh(&format!("ps -o args | grep -c '[{first}]{rest}'"))).await.unwrap();
+    out(&exit).parse().unwrap()
+}
+
+/// Waits until something holds.
+pub async fn eventually<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F) {
+    let began = Instant::now();
+    while !check().await {
+        assert!(began.elapsed() < Duration::from_secs(30), "not within 30 s: {what}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Whether nothing is at a path.
+pub fn absent(path: &Path) -> bool {
+    matches!(path.symlink_metadata(), Err(error) if error.kind() == ErrorKind::NotFound)
+}

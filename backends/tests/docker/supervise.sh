@@ -1,0 +1,31 @@
+# Runs a Docker engine of the tests' own, and ends it when its stdin does: however the tests end.
+#
+#   sh supervise.sh DIR STORAGE_DRIVER
+#
+# Everything of the engine is in DIR, which goes with it. It neither needs nor changes the
+# machine's firewall and forwarding; should it do so after all, the policy is put back.
+
+dir=$1 driver=$2
+root=''
+[ "$(id -u)" = 0 ] || root='sudo -n'
+policy() { $root iptables -S FORWARD 2>/dev/null | head -n 1; }
+before=$(policy)
+
+$root dockerd --data-root "$dir/data" --exec-root "$dir/exec" --pidfile "$dir/pid" \
+  --host "unix://$dir/sock" --group "$(id -gn)" --storage-driver "$driver" \
+  --iptables=false --ip-forward=false --ip-masq=false --bridge=none >"$dir/log" 2>&1 &
+engine=$!
+
+cat >/dev/null
+
+pid=$(cat "$dir/pid" 2>/dev/null)
+$root kill "${pid:-$engine}" 2>/dev/null
+tries=0
+while kill -0 "$engine" 2>/dev/null && [ $tries -lt 300 ]; do
+  tries=$((tries + 1))
+  sleep 0.1
+done
+$root kill -9 "$engine" 2>/dev/null
+wait "$engine" 2>/dev/null
+if [ -n "$before" ] && [ "$(policy)" != "$before" ]; then $root iptables $before; fi
+$root rm -rf "$dir"
