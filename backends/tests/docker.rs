@@ -2,6 +2,7 @@
 //!
 //! Tests named `row_N_…` cover that row of the table of public sandbox failures.
 
+#[cfg(test)]
 mod docker {
     pub mod ambiguity;
     pub mod commands;

@@ -103,8 +103,11 @@ pub(super) async fn run(
         }
         End::Silent => {
             let code = silent(place, &id, &program, &output).await?;
-            kill(place, number).await?;
+            let obstacle = kill(place, number).await?;
             guard.armed = false;
+            if let Some(obstacle) = obstacle {
+                return Err(cut_off(&program, &obstacle));
+            }
             (Some(code), false)
         }
         End::Broken(why) => return Err(broken(place, &program, Fault::Lost(why)).await),
@@ -213,7 +216,7 @@ async fn silent(
         Err(fault) => return Err(broken(place, program, fault).await),
     };
     if let Some(obstacle) = place.obstacle().await? {
-        return Err(BackendError::Unusable(format!("`{program}` was cut off: {obstacle}")));
+        return Err(cut_off(program, &obstacle));
     }
     let code = inspected.exit_code.and_then(|code| i32::try_from(code).ok());
     let said = output.peek();
@@ -248,41 +251,49 @@ async fn not_started(place: &Place, program: &str, fault: Fault) -> BackendError
     place.engine.error(&format!("start `{program}` in sandbox {}", place.id), fault)
 }
 
+fn cut_off(program: &str, obstacle: &str) -> BackendError {
+    BackendError::Unusable(format!("`{program}` was cut off: {obstacle}"))
+}
+
 /// A command whose end nobody knows.
 async fn broken(place: &Place, program: &str, fault: Fault) -> BackendError {
     match place.obstacle().await {
-        Ok(Some(obstacle)) => {
-            BackendError::Unusable(format!("`{program}` was cut off: {obstacle}"))
-        }
+        Ok(Some(obstacle)) => cut_off(program, &obstacle),
         Ok(None) | Err(_) => place
             .engine
             .error(&format!("follow `{program}` in sandbox {} to its end", place.id), fault),
     }
 }
 
-/// Kills the tree of a command, or the whole container where that fails.
-pub(super) async fn kill(place: &Place, number: u64) -> Result<(), BackendError> {
+/// Kills the tree of a command, or the whole container where that fails; then, or when it is dead
+/// already, says so.
+async fn kill(place: &Place, number: u64) -> Result<Option<String>, BackendError> {
     let why = match tokio::time::timeout(limits::KILL, kill_tree(place, number)).await {
-        Ok(Ok(())) => return Ok(()),
+        Ok(Ok(())) => return Ok(None),
         Ok(Err(why)) => why,
         Err(_) => format!("{} s were not enough", limits::KILL.as_secs()),
     };
-    place.condemn(&format!("the processes of a command could not be killed: {why}")).await
+    // A container that is just dying does not say so at once.
+    tokio::time::sleep(limits::PAUSE).await;
+    if let Some(obstacle) = place.obstacle().await? {
+        return Ok(Some(obstacle));
+    }
+    let why = format!("the processes of a command could not be killed: {why}");
+    place.condemn(&why).await?;
+    Ok(Some(why))
 }
 
 async fn kill_tree(place: &Place, number: u64) -> Result<(), String> {
-    let argv = script("kill", &number.to_string());
+    let mut argv = script("kill", &number.to_string());
+    argv.push(KILLER.to_owned());
     let begun = begin(place, argv, &[], KILLER, false).await;
-    let (id, lines, input) = begun.map_err(|fault| format!("{fault:?}"))?;
+    let (_, lines, input) = begun.map_err(|fault| format!("{fault:?}"))?;
     let mut output = Output::new(limits::SAID_BYTES, KILLER);
-    let end = attend(lines, input, None, limits::KILL, &mut output).await;
-    if let End::Broken(why) = end {
-        return Err(why);
-    }
-    let asked = place.engine.call(limits::ASK, |docker| docker.inspect_exec(&id)).await;
-    match asked.map_err(|fault| format!("{fault:?}"))?.exit_code {
-        Some(0) => Ok(()),
-        code => Err(format!("code {code:?}: {}", output.peek().trim())),
+    match attend(lines, input, None, limits::KILL, &mut output).await {
+        End::Told(report) if !report.left => Ok(()),
+        End::Told(_) => Err("some survive SIGKILL".to_owned()),
+        End::Broken(why) => Err(why),
+        End::Silent | End::Late => Err(output.peek().trim().to_owned()),
     }
 }
 

@@ -3,9 +3,9 @@
 # sandbox cannot start more.
 #
 #   sh -c THIS rollgate run MARK NONCE CWD PROGRAM ARGUMENT...
-#   sh -c THIS rollgate kill MARK
+#   sh -c THIS rollgate kill MARK NONCE
 #
-# `run` ends its stderr with `[rollgate NONCE CODE OOM_KILLS LEFT]`, CODE being `cwd` when there
+# Both end their stderr with `[rollgate NONCE CODE OOM_KILLS LEFT]`, CODE being `cwd` when there
 # is no such directory. A process belongs to a command by the mark in its environment, by its
 # parents, or because no other command runs that it could belong to.
 
@@ -95,14 +95,13 @@ count_ooms() {
   done
 }
 
-mode=$1 mark_given=$2
+mode=$1 mark_given=$2 nonce=$3
 if [ "$mode" = kill ]; then
   reap "$mark_given"
-  left=$?
-  [ $left = 0 ] || echo "$found"
-  exit $left
+  echo "[rollgate $nonce 0 0 $?]" >&2
+  exit
 fi
-nonce=$3 cwd=$4
+cwd=$4
 shift 4
 # The command may signal its whole group, and this shell is in it.
 trap : HUP INT TERM

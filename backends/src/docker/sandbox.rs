@@ -73,6 +73,8 @@ impl Place {
             format!("the kernel killed it for memory{}", self.memory_limit())
         } else if code == 0 {
             "its time was up".to_owned()
+        } else if code == 127 {
+            format!("an image needs `sleep`, and `{}` has none on its PATH", self.image)
         } else {
             format!("its first process ended with {code}; it was killed, or the engine restarted")
         };

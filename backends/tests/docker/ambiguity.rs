@@ -140,7 +140,7 @@ async fn row_9_an_engine_that_goes_away_in_a_command_is_told() {
     engine.client().remove_container(sandbox.id(), Some(options)).await.unwrap();
 }
 
-/// Row 23: a start that hangs costs its deadline, and the command that may run is killed.
+/// Row 23: a start that is not answered is an error, and the command that may run is killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_23_a_command_whose_start_was_not_answered_is_killed() {
     let Some(engine) = engine() else { return };
@@ -150,11 +150,32 @@ async fn row_23_a_command_whose_start_was_not_answered_is_killed() {
     proxy.play(Trick::Refuse("/exec/", 503));
     let error = sandbox.exec(sh("sleep 4261")).await.unwrap_err().to_string();
     assert!(error.contains("cannot start `sh`") && error.contains("503"), "{error}");
-    // Its connection is cut after the command began.
-    proxy.play(Trick::Swallow("/json"));
-    let started = Exec { timeout: Duration::from_secs(2), ..sh("sleep 4262") };
-    let exit = sandbox.exec(started).await;
-    assert!(exit.is_ok_and(|exit| exit.timed_out));
-    eventually("it is dead", || async { running(sandbox.as_ref(), "sleep 426").await == 0 }).await;
+    proxy.play(Trick::LoseAnswer("/exec/"));
+    let command = "setsid sleep 4262 & sleep 4263";
+    let error = sandbox.exec(sh(command)).await.unwrap_err().to_string();
+    assert!(error.contains("cannot start `sh`") && error.contains("did not answer"), "{error}");
+    eventually("its killer came", || async { proxy.asked("/exec/") >= 3 }).await;
+    eventually("it is dead", || async { running(sandbox.as_ref(), "sleep 426.").await == 0 }).await;
     sandbox.destroy().await.unwrap();
+}
+
+/// Row 24: a daemon that hangs with the killing costs its deadline, then the sandbox is given up.
+#[tokio::test(flavor = "multi_thread")]
+async fn row_24_a_killing_that_hangs_condemns_the_sandbox() {
+    let Some(engine) = engine() else { return };
+    let proxy = Proxy::new(engine.socket());
+    let docker = Docker::new(config(&proxy.socket()));
+    let sandbox = docker.create(&Spec::new("a", "hangs")).await.unwrap();
+    let command = Exec { timeout: Duration::from_secs(2), ..sh("sleep 1000") };
+    let late = sandbox.exec(command);
+    let hanging = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        proxy.play(Trick::Swallow("/exec/"));
+    };
+    let (exit, ()) = tokio::join!(late, hanging);
+    assert!(exit.unwrap().timed_out);
+    let error = sandbox.exec(sh("true")).await.unwrap_err().to_string();
+    assert!(error.contains("was killed whole") && error.contains("not enough"), "{error}");
+    sandbox.destroy().await.unwrap();
+    assert_eq!(engine.containers_of("hangs").await, [""; 0]);
 }

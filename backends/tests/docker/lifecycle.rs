@@ -20,7 +20,7 @@ async fn destroy_kills_what_runs_and_twice_is_fine() {
     };
     let (exit, ()) = tokio::join!(running, destroying);
     let error = exit.unwrap_err().to_string();
-    assert!(error.contains("was cut off") && error.contains("is gone"), "{error}");
+    assert!(error.contains("was cut off"), "{error}");
     let (one, two) = tokio::join!(sandbox.destroy(), sandbox.destroy());
     one.and(two).unwrap();
     for error in [
@@ -73,12 +73,13 @@ async fn mounts_and_the_program_are_there_and_cannot_be_changed() {
     let sandbox = docker.create(&spec).await.unwrap();
     let script = format!(
         "sh /opt/agents/one/agent.sh; echo x > /opt/agents/one/agent.sh; rm {0}; echo x > {0};
-         {0} echo program",
+         cmp {0} /bin/busybox && echo program",
         sandbox.rollgate()
     );
     let exit = sandbox.exec(sh(&script)).await.unwrap();
     assert_eq!(out(&exit), "agent\nprogram", "{exit:?}");
     assert_eq!(err(&exit).matches("Read-only file system").count(), 2, "{exit:?}");
+    assert_eq!(err(&exit).lines().count(), 3, "{exit:?}");
     let agent = sandbox.get("/opt/agents/one/agent.sh", 99).await.unwrap().unwrap();
     assert_eq!(agent, b"#!/bin/sh\necho agent");
     assert!(sandbox.put("/opt/agents/one/agent.sh", b"x").await.is_err());
@@ -124,7 +125,7 @@ async fn the_gateway_is_reached_where_reach_says() {
     assert!(matches!(address, IpAddr::V4(address) if address.is_private()), "{address}");
     for (backend, address) in [(bridged, address), (on("host"), IpAddr::from([127, 0, 0, 1]))] {
         let listener = tokio::net::TcpListener::bind(SocketAddr::new(address, 0)).await.unwrap();
-        let url = format!("http://{}/healthz", listener.local_addr().unwrap());
+        let port = listener.local_addr().unwrap().port();
         let answer = tokio::spawn(async move {
             let (mut client, _) = listener.accept().await.unwrap();
             let _ = client.read(&mut [0; 1024]).await.unwrap();
@@ -132,8 +133,9 @@ async fn the_gateway_is_reached_where_reach_says() {
             client.write_all(answer.as_bytes()).await.unwrap();
         });
         let sandbox = backend.create(&Spec::new("a", "reach")).await.unwrap();
-        let exit = sandbox.exec(sh(&format!("wget -q -T 10 -O - {url}"))).await.unwrap();
-        assert_eq!(out(&exit), "well", "{exit:?}");
+        let ask = format!("printf 'GET /healthz HTTP/1.0\\r\\n\\r\\n' | nc -w 10 {address} {port}");
+        let exit = sandbox.exec(sh(&ask)).await.unwrap();
+        assert!(out(&exit).ends_with("well"), "{exit:?}");
         answer.await.unwrap();
         sandbox.destroy().await.unwrap();
     }

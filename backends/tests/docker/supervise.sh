@@ -1,11 +1,11 @@
 # Runs a Docker engine of the tests' own, and ends it when its stdin does: however the tests end.
 #
-#   sh supervise.sh DIR STORAGE_DRIVER
+#   sh supervise.sh DIR STORAGE_DRIVER BRIDGE
 #
-# Everything of the engine is in DIR, which goes with it. It neither needs nor changes the
+# Everything of the engine is in DIR, which goes with it, and so does the network interface BRIDGE. It neither needs nor changes the
 # machine's firewall and forwarding; should it do so after all, the policy is put back.
 
-dir=$1 driver=$2
+dir=$1 driver=$2 bridge=$3
 root=''
 [ "$(id -u)" = 0 ] || root='sudo -n'
 policy() { $root iptables -S FORWARD 2>/dev/null | head -n 1; }
@@ -28,4 +28,9 @@ done
 $root kill -9 "$engine" 2>/dev/null
 wait "$engine" 2>/dev/null
 if [ -n "$before" ] && [ "$(policy)" != "$before" ]; then $root iptables $before; fi
+[ -e "/sys/class/net/$bridge" ] && $root busybox ip link delete "$bridge"
+# What it left mounted, the deepest first.
+while read -r _ place _; do
+  case $place in "$dir"/*) echo "$place" ;; esac
+done </proc/mounts | sort -r | while read -r place; do $root umount -l "$place"; done
 $root rm -rf "$dir"
