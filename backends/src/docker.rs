@@ -19,6 +19,7 @@ mod sweep;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bollard::query_parameters::InspectNetworkOptions;
 use tokio::sync::oneshot;
@@ -51,6 +52,8 @@ pub struct DockerConfig {
     pub capabilities: Vec<String>,
     /// Containers that are made, and that are removed, at once.
     pub in_flight: usize,
+    /// Longest making of a sandbox, all its steps together; preparing its image not included.
+    pub create_timeout: Duration,
 }
 
 /// What package managers and test suites that run as root need, and nothing that reaches the
@@ -72,6 +75,7 @@ impl DockerConfig {
             resources: Resources::default(),
             capabilities: DEFAULT_CAPABILITIES.map(str::to_owned).to_vec(),
             in_flight: limits::IN_FLIGHT,
+            create_timeout: limits::CREATE_ALL,
         }
     }
 }

@@ -4,6 +4,7 @@
 
 #[cfg(test)]
 mod docker {
+    pub mod agent;
     pub mod ambiguity;
     pub mod commands;
     pub mod engine;
@@ -13,4 +14,5 @@ mod docker {
     pub mod limits;
     pub mod owners;
     pub mod proxy;
+    pub mod restart;
 }

@@ -54,6 +54,7 @@ pub(super) async fn run(
     let Some(program) = exec.argv.first().cloned() else {
         return Err(BackendError::Unusable("a command needs at least a program".to_owned()));
     };
+    check_names(&exec.env)?;
     let cwd = exec.cwd.clone().unwrap_or_else(|| workdir.to_owned());
     let nonce = format!("{}/{number}", place.id);
     let mut argv = script("run", &number.to_string());
@@ -114,6 +115,20 @@ pub(super) async fn run(
     };
     let (stdout, stderr, cut_bytes) = output.finish();
     Ok(Exit { code, timed_out, stdout, stderr, cut_bytes, took })
+}
+
+/// Refuses variables that some shells would drop without a word.
+fn check_names(env: &[(String, String)]) -> Result<(), BackendError> {
+    let good = |name: &str| {
+        let starts = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+        starts && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+    };
+    match env.iter().find(|(name, _)| !good(name)) {
+        Some((name, _)) => Err(BackendError::Unusable(format!(
+            "a variable cannot be called `{name}` in a container: letters, digits and `_` only"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The script in front of a command, without its remarks.

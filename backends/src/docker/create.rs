@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bollard::models::{
     ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountType,
@@ -44,8 +44,14 @@ pub(super) async fn make(
     let name = lease.next_name();
     let plan = Plan::new(engine, spec, image, &name);
     let body = plan.body(engine, spec, labels::labels(spec, &name, &lease)?)?;
-    let container = create(engine, &name, body).await?;
-    match begin(engine, &container, &plan).await {
+    let until = Instant::now() + engine.config.create_timeout;
+    let container = create(engine, &name, body, until).await?;
+    let begun = tokio::time::timeout_at(until.into(), begin(engine, &container, &plan, until));
+    let begun = begun.await.unwrap_or_else(|_| {
+        let fault = Fault::Lost("its time is up".to_owned());
+        Err(engine.error("start it", fault))
+    });
+    match begun {
         Ok(ids) => Ok(DockerSandbox::new(engine.clone(), name, container, plan, ids)),
         Err(error) => {
             let end = match sweep::remove(engine, &container).await {
@@ -65,10 +71,11 @@ async fn create(
     engine: &Engine,
     name: &str,
     body: ContainerCreateBody,
+    until: Instant,
 ) -> Result<String, BackendError> {
     let options = CreateContainerOptionsBuilder::default().name(name).build();
     let asked =
-        engine.call(limits::CREATE, |docker| docker.create_container(Some(options), body)).await;
+        engine.call(left(until), |docker| docker.create_container(Some(options), body)).await;
     let fault = match asked {
         Ok(created) => return Ok(created.id),
         Err(fault) => fault,
@@ -104,7 +111,12 @@ async fn find(engine: &Engine, name: &str, patient: bool) -> Option<String> {
 }
 
 /// Fills the container and starts it; the numbers of its user.
-async fn begin(engine: &Engine, container: &str, plan: &Plan) -> Result<Ids, BackendError> {
+async fn begin(
+    engine: &Engine,
+    container: &str,
+    plan: &Plan,
+    until: Instant,
+) -> Result<Ids, BackendError> {
     let ids = files::ids(engine, container, &plan.user).await?;
     let mut folders = vec![HOME, TMP];
     if plan.workdir == WORK {
@@ -112,7 +124,7 @@ async fn begin(engine: &Engine, container: &str, plan: &Plan) -> Result<Ids, Bac
     }
     files::put_folders(engine, container, INSIDE, &folders, ids).await?;
     let what = format!("start a container of image `{}`", plan.image);
-    let started = engine.call(limits::START, |docker| {
+    let started = engine.call(left(until), |docker| {
         docker.start_container(container, None::<StartContainerOptions>)
     });
     match started.await {
@@ -120,6 +132,10 @@ async fn begin(engine: &Engine, container: &str, plan: &Plan) -> Result<Ids, Bac
         Err(fault) if fault.ambiguous() && runs(engine, container).await => Ok(ids),
         Err(fault) => Err(engine.error(&what, fault)),
     }
+}
+
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
 }
 
 async fn runs(engine: &Engine, container: &str) -> bool {

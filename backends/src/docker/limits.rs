@@ -11,10 +11,8 @@ pub(super) const STARTS_IN_FLIGHT: usize = 16;
 pub(super) const CONNECT: Duration = Duration::from_secs(10);
 /// Longest question that changes nothing.
 pub(super) const ASK: Duration = Duration::from_secs(20);
-/// Longest making of a container.
-pub(super) const CREATE: Duration = Duration::from_secs(60);
-/// Longest start of a container.
-pub(super) const START: Duration = Duration::from_secs(60);
+/// Longest making and start of a container, unless the config says otherwise.
+pub(super) const CREATE_ALL: Duration = Duration::from_secs(120);
 /// Longest removal of a container, each try.
 pub(super) const REMOVE: Duration = Duration::from_secs(30);
 /// Longest start of a command.

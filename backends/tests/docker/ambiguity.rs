@@ -64,6 +64,26 @@ async fn row_53_a_container_that_nobody_got_goes_with_the_next_sweep() {
     assert_eq!(engine.containers_of("too-late").await, [""; 0]);
 }
 
+/// Row 5: one budget for all of the making, so that a permit for it is not held for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn row_5_a_making_that_hangs_ends_with_its_budget() {
+    let Some(engine) = engine() else { return };
+    let proxy = Proxy::new(engine.socket());
+    let budget = Duration::from_secs(8);
+    let config = config(&proxy.socket());
+    let docker = Docker::new(DockerConfig { create_timeout: budget, in_flight: 1, ..config });
+    for hang in ["/start", "/archive", "/containers/create"] {
+        proxy.play(Trick::Swallow(hang));
+        let began = std::time::Instant::now();
+        let error = docker.create(&Spec::new("a", "hanging")).await.err().unwrap().to_string();
+        assert!(error.contains("did not answer"), "{hang}: {error}");
+        assert!(began.elapsed() < budget * 4, "{hang}: {:?}", began.elapsed());
+        assert_eq!(engine.containers_of("hanging").await, [""; 0], "{hang}");
+    }
+    let sandbox = docker.create(&Spec::new("a", "hanging")).await.unwrap();
+    sandbox.destroy().await.unwrap();
+}
+
 /// Row 2: whoever waits for a sandbox may stop waiting at any time.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_2_a_cancelled_making_leaves_nothing() {
@@ -131,10 +151,8 @@ async fn row_9_an_engine_that_goes_away_in_a_command_is_told() {
     assert!(began.elapsed() < Duration::from_secs(20));
     let error = sandbox.destroy().await.unwrap_err().to_string();
     assert!(error.contains("no Docker engine answers"), "{error}");
-    // It comes back: what was left in doubt is found by name.
-    let back = Docker::new(DockerConfig { ..config(&engine.socket()) });
+    // For this process it is gone for good: what it holds there ends with its time.
     assert_eq!(engine.containers_of("engine-gone").await.len(), 1);
-    drop(back);
     let options = bollard::query_parameters::RemoveContainerOptionsBuilder::default();
     let options = options.force(true).build();
     engine.client().remove_container(sandbox.id(), Some(options)).await.unwrap();

@@ -37,6 +37,9 @@ async fn a_command_has_its_code_outputs_variables_and_folder() {
     let exit = sandbox.exec(none).await.unwrap();
     assert_eq!(exit.code, Some(127));
     assert!(err(&exit).contains("not found"), "{exit:?}");
+    let odd = Exec { env: vec![("a-b".into(), "1".into())], ..sh("true") };
+    let error = sandbox.exec(odd).await.unwrap_err().to_string();
+    assert!(error.contains("`a-b`"), "{error}");
     let nowhere = sandbox.exec(Exec { cwd: Some("/nowhere".into()), ..sh("true") }).await;
     let error = nowhere.unwrap_err().to_string();
     assert!(error.contains("no folder /nowhere"), "{error}");

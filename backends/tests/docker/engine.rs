@@ -22,7 +22,14 @@ pub const BUSYBOX: &str = "/bin/busybox";
 pub struct Engine {
     pub dir: PathBuf,
     /// The supervisor; its stdin ends with this process, and the engine with it.
-    _supervisor: Child,
+    supervisor: Child,
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        drop(self.supervisor.stdin.take());
+        self.supervisor.wait().unwrap();
+    }
 }
 
 static ENGINE: OnceLock<Option<Engine>> = OnceLock::new();
@@ -73,7 +80,7 @@ pub fn start(prefix: &str) -> Engine {
             std::thread::sleep(Duration::from_millis(100));
             let log = std::fs::read_to_string(dir.join("log")).unwrap_or_default();
             if log.contains("API listen on") && UnixStream::connect(dir.join("sock")).is_ok() {
-                let engine = Engine { dir, _supervisor: supervisor };
+                let engine = Engine { dir, supervisor };
                 engine.prepare();
                 return engine;
             }
@@ -89,6 +96,17 @@ pub fn start(prefix: &str) -> Engine {
 }
 
 impl Engine {
+    /// Kills the engine without warning; another takes its place at once.
+    pub fn crash(&self) {
+        std::fs::write(self.dir.join("again"), "").unwrap();
+        let pid = std::fs::read_to_string(self.dir.join("pid")).unwrap();
+        let killed = match Command::new("kill").args(["-9", pid.trim()]).status() {
+            Ok(status) if status.success() => status,
+            _ => Command::new("sudo").args(["-n", "kill", "-9", pid.trim()]).status().unwrap(),
+        };
+        assert!(killed.success());
+    }
+
     pub fn socket(&self) -> PathBuf {
         self.dir.join("sock")
     }
@@ -102,30 +120,36 @@ impl Engine {
     }
 
     fn prepare(&self) {
-        let (client, archive, bridge) = (self.client(), busybox(), bridge(&self.dir));
-        let prepare = async move {
-            let options = CreateImageOptionsBuilder::default()
-                .from_src("-")
-                .repo("rollgate-test-busybox")
-                .tag("1")
-                .changes(vec!["ENV PATH=/bin".to_owned()])
-                .build();
-            let body = bollard::body_full(archive.into());
-            let made = client.create_image(Some(options), Some(body), None);
-            made.try_collect::<Vec<_>>().await.unwrap();
-            let name = ("com.docker.network.bridge.name".to_owned(), bridge);
-            let network = NetworkCreateRequest {
-                name: NETWORK.to_owned(),
-                options: Some(HashMap::from([name])),
-                ..NetworkCreateRequest::default()
-            };
-            client.create_network(network).await.unwrap();
+        let name = ("com.docker.network.bridge.name".to_owned(), bridge(&self.dir));
+        let network = NetworkCreateRequest {
+            name: NETWORK.to_owned(),
+            options: Some(HashMap::from([name])),
+            ..NetworkCreateRequest::default()
+        };
+        let prepare = async {
+            self.import(IMAGE, busybox(), "ENV PATH=/bin").await;
+            self.client().create_network(network).await.unwrap();
         };
         let run = || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(prepare);
         };
         std::thread::scope(|scope| scope.spawn(run).join()).unwrap();
+    }
+
+    /// Makes an image of an archive; `change` is a line of a Dockerfile.
+    pub async fn import(&self, name: &str, archive: Vec<u8>, change: &str) {
+        let (repo, tag) = name.split_once(':').unwrap();
+        let options = CreateImageOptionsBuilder::default()
+            .from_src("-")
+            .repo(repo)
+            .tag(tag)
+            .changes(vec![change.to_owned()])
+            .build();
+        let client = self.client();
+        let made =
+            client.create_image(Some(options), Some(bollard::body_full(archive.into())), None);
+        made.try_collect::<Vec<_>>().await.unwrap();
     }
 
     /// Names of the containers that this owner has on the engine, ended ones too.
@@ -142,32 +166,54 @@ fn bridge(dir: &Path) -> String {
     dir.file_name().unwrap().to_str().unwrap().to_owned()
 }
 
-/// The file system of the image, as an archive.
-fn busybox() -> Vec<u8> {
-    let mut archive = tar::Builder::new(Vec::new());
-    let mut add = |path: &str, kind, mode, contents: &[u8], link: Option<&str>| {
+/// A file system that is made for an image.
+#[derive(Default)]
+pub struct Tree(Option<tar::Builder<Vec<u8>>>);
+
+impl Tree {
+    fn add(&mut self, path: &str, kind: tar::EntryType, mode: u32, contents: &[u8], link: &str) {
         let mut header = tar::Header::new_gnu();
         header.set_entry_type(kind);
         header.set_mode(mode);
         header.set_size(contents.len() as u64);
+        let archive = self.0.get_or_insert_with(|| tar::Builder::new(Vec::new()));
         match link {
-            Some(link) => archive.append_link(&mut header, path, link).unwrap(),
-            None => archive.append_data(&mut header, path, contents).unwrap(),
+            "" => archive.append_data(&mut header, path, contents).unwrap(),
+            link => archive.append_link(&mut header, path, link).unwrap(),
         }
-    };
-    for (dir, mode) in [("bin", 0o755), ("etc", 0o755), ("tmp", 0o1777), ("srv", 0o777)] {
-        add(dir, tar::EntryType::Directory, mode, b"", None);
     }
-    let users = "root:x:0:0::/:/bin/sh\nagent:x:1234:1235::/:/bin/sh\n";
-    add("etc/passwd", tar::EntryType::Regular, 0o644, users.as_bytes(), None);
-    add("etc/group", tar::EntryType::Regular, 0o644, b"root:x:0:\nteam:x:4321:\n", None);
-    let program = std::fs::read(BUSYBOX).unwrap();
-    add("bin/busybox", tar::EntryType::Regular, 0o755, &program, None);
+
+    pub fn folder(&mut self, path: &str, mode: u32) {
+        self.add(path, tar::EntryType::Directory, mode, b"", "");
+    }
+
+    pub fn file(&mut self, path: &str, mode: u32, contents: &[u8]) {
+        self.add(path, tar::EntryType::Regular, mode, contents, "");
+    }
+
+    pub fn link(&mut self, path: &str, to: &str) {
+        self.add(path, tar::EntryType::Symlink, 0o777, b"", to);
+    }
+
+    pub fn archive(self) -> Vec<u8> {
+        self.0.unwrap().into_inner().unwrap()
+    }
+}
+
+/// The file system of the image, as an archive.
+fn busybox() -> Vec<u8> {
+    let mut tree = Tree::default();
+    for (path, mode) in [("bin", 0o755), ("etc", 0o755), ("tmp", 0o1777), ("srv", 0o777)] {
+        tree.folder(path, mode);
+    }
+    tree.file("etc/passwd", 0o644, b"root:x:0:0::/:/bin/sh\nagent:x:1234:1235::/:/bin/sh\n");
+    tree.file("etc/group", 0o644, b"root:x:0:\nteam:x:4321:\n");
+    tree.file("bin/busybox", 0o755, &std::fs::read(BUSYBOX).unwrap());
     let applets = Command::new(BUSYBOX).arg("--list").output().unwrap().stdout;
     for applet in String::from_utf8(applets).unwrap().lines().filter(|name| *name != "busybox") {
-        add(&format!("bin/{applet}"), tar::EntryType::Symlink, 0o777, b"", Some("busybox"));
+        tree.link(&format!("bin/{applet}"), "busybox");
     }
-    archive.into_inner().unwrap()
+    tree.archive()
 }
 
 /// The backend as most tests use it.

@@ -4,10 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rollgate_backends::{Backend, Docker, DockerConfig, Mount, Reach, Spec};
+use rollgate_backends::{Backend, Docker, DockerConfig, Exec, Mount, Reach, Spec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::engine::{NETWORK, config, engine, err, out, sandbox, sh};
+use super::engine::{NETWORK, config, engine, err, eventually, out, sandbox, sh};
 use super::proxy::Proxy;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -60,6 +60,9 @@ async fn row_26_thirty_containers_come_and_go_eight_at_a_time() {
     assert_eq!(proxy.asked("/containers/create"), 30);
     let most = proxy.most_at_once("/containers/create");
     assert!((2..=8).contains(&most), "{most} at once");
+    assert_eq!(proxy.asked("/networks/create"), 0, "row 27: an engine has few address pools");
+    let closed = || async { proxy.open_now() == 0 };
+    eventually("row 47: no connection of a command stays open", closed).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,7 +103,7 @@ async fn a_program_that_the_image_cannot_run_is_told_with_the_reason() {
     let config = DockerConfig { rollgate, ..config(&engine.socket()) };
     let sandbox = Docker::new(config).create(&Spec::new("a", "loader")).await.unwrap();
     let argv = vec![sandbox.rollgate().to_owned(), "--version".to_owned()];
-    let exec = rollgate_backends::Exec { argv, ..sh("") };
+    let exec = Exec { argv, ..sh("") };
     let error = sandbox.exec(exec).await.unwrap_err().to_string();
     for part in ["loader /lib", "musl", "rollgate-test-busybox"] {
         assert!(error.contains(part), "{error}");
@@ -160,6 +163,33 @@ async fn row_38_a_sandbox_that_dies_under_its_commands_is_told() {
     assert!(began.elapsed() < Duration::from_secs(20), "row 9");
     let error = sandbox.exec(sh("true")).await.unwrap_err().to_string();
     assert!(error.contains("cannot start `sh`") && error.contains("died at"), "{error}");
+    sandbox.destroy().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_behind_tcp_is_used_like_any_other() {
+    let Some(engine) = engine() else { return };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let host = format!("tcp://{}", listener.local_addr().unwrap());
+    let socket = engine.socket();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let mut engine = tokio::net::UnixStream::connect(&socket).await.unwrap();
+            tokio::spawn(async move {
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut engine).await;
+            });
+        }
+    });
+    let config = DockerConfig { host: Some(host.clone()), ..config(&engine.socket()) };
+    let docker = Docker::new(config);
+    assert!(docker.isolation().contains(&host));
+    let sandbox = docker.create(&Spec::new("a", "tcp")).await.unwrap();
+    let exec = Exec { stdin: Some(b"by tcp".to_vec()), ..sh("cat; cat /srv/f >&2; exit 4") };
+    sandbox.put("/srv/f", b"file").await.unwrap();
+    let exit = sandbox.exec(exec).await.unwrap();
+    assert_eq!((exit.code, out(&exit).as_str(), err(&exit).as_str()), (Some(4), "by tcp", "file"));
+    let late = Exec { timeout: Duration::from_secs(2), ..sh("sleep 1000") };
+    assert!(sandbox.exec(late).await.unwrap().timed_out);
     sandbox.destroy().await.unwrap();
 }
 

@@ -25,6 +25,8 @@ async fn limits_and_rights_are_those_that_were_asked_for() {
     assert_eq!(host.nano_cpus, Some(500_000_000));
     assert_eq!(host.pids_limit, Some(50));
     assert_eq!(host.init, Some(true));
+    let ports = host.port_bindings.unwrap_or_default();
+    assert!(ports.is_empty(), "row 20: ports of this machine clash");
     // The kernel's word on it, for the limits that it shows in both kinds of control groups.
     let script = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes;
         cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max; true";

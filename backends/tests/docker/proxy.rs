@@ -100,6 +100,11 @@ impl Proxy {
         opened.history.iter().map(count).max().unwrap_or(0)
     }
 
+    /// How many connections are open.
+    pub fn open_now(&self) -> usize {
+        self.shared.open.lock().unwrap().now.len()
+    }
+
     /// Cuts every connection, and refuses new ones.
     pub fn vanish(&self) {
         self.accepting.abort();

@@ -11,22 +11,34 @@ root=''
 policy() { $root iptables -S FORWARD 2>/dev/null | head -n 1; }
 before=$(policy)
 
-$root dockerd --data-root "$dir/data" --exec-root "$dir/exec" --pidfile "$dir/pid" \
-  --host "unix://$dir/sock" --group "$(id -gn)" --storage-driver "$driver" \
-  --iptables=false --ip-forward=false --ip-masq=false --bridge=none >"$dir/log" 2>&1 &
-engine=$!
+run() {
+  $root dockerd --data-root "$dir/data" --exec-root "$dir/exec" --pidfile "$dir/pid" \
+    --host "unix://$dir/sock" --group "$(id -gn)" --storage-driver "$driver" \
+    --iptables=false --ip-forward=false --ip-masq=false --bridge=none >>"$dir/log" 2>&1
+}
+# A test that kills the engine and wants it back says so before.
+{
+  run
+  while [ -e "$dir/again" ]; do
+    rm "$dir/again"
+    run
+  done
+} &
+running=$!
 
 cat >/dev/null
 
-pid=$(cat "$dir/pid" 2>/dev/null)
-$root kill "${pid:-$engine}" 2>/dev/null
-tries=0
-while kill -0 "$engine" 2>/dev/null && [ $tries -lt 300 ]; do
+rm -f "$dir/again"
+tries=0 told=''
+while kill -0 "$running" 2>/dev/null && [ $tries -lt 300 ]; do
+  # Once for each: asked again, it would leave without clearing up.
+  pid=$(cat "$dir/pid" 2>/dev/null)
+  if [ "$pid" != "$told" ] && $root kill "$pid" 2>/dev/null; then told=$pid; fi
   tries=$((tries + 1))
   sleep 0.1
 done
-$root kill -9 "$engine" 2>/dev/null
-wait "$engine" 2>/dev/null
+pid=$(cat "$dir/pid" 2>/dev/null) && $root kill -9 "$pid" 2>/dev/null
+wait "$running" 2>/dev/null
 if [ -n "$before" ] && [ "$(policy)" != "$before" ]; then $root iptables $before; fi
 [ -e "/sys/class/net/$bridge" ] && $root busybox ip link delete "$bridge"
 # What it left mounted, the deepest first.
