@@ -1,11 +1,14 @@
 //! Places that run sandboxes.
 
+pub mod docker;
 pub mod local;
+mod output;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use docker::{Docker, DockerConfig};
 pub use local::{Local, LocalConfig};
 
 /// What a sandbox is made for, and of what.
@@ -95,7 +98,7 @@ pub struct Exec {
 /// How a command ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Exit {
-    /// `None` when killed by a signal.
+    /// `None` when killed by a signal, where the backend can tell; docker says 128 + signal.
     pub code: Option<i32>,
     /// Killed because its time was up.
     pub timed_out: bool,

@@ -7,7 +7,6 @@
 
 mod files;
 mod lease;
-mod output;
 mod processes;
 mod run;
 
@@ -16,7 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::{Backend, BackendError, Exec, Exit, Reach, Sandbox, Spec};
 use lease::Lease;
+pub(crate) use lease::boot_id;
 use processes::Target;
+pub(crate) use processes::start_ticks;
 
 /// Environment variable with the sandbox's id, in every process of the sandbox.
 pub const SANDBOX_MARKER: &str = "ROLLGATE_SANDBOX";

@@ -126,7 +126,7 @@ pub(super) fn kill_all(target: &Target) -> Result<(), BackendError> {
 }
 
 /// When a living process started, in clock ticks since boot; `None` when there is none.
-pub(super) fn start_ticks(pid: i32) -> Option<u64> {
+pub(crate) fn start_ticks(pid: i32) -> Option<u64> {
     Stat::read(pid).filter(|stat| stat.living()).map(|stat| stat.start_ticks)
 }
 

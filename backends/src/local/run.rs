@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
 
-use super::output::HeadTail;
 use super::processes::{self, Target};
 use super::{blocking, io};
+use crate::output::HeadTail;
 use crate::{BackendError, Exec, Exit};
 
 /// How long output may go on after the command itself ended.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// Keeps at most `cap` bytes of what is pushed: half from the start, the rest from the end.
 #[derive(Debug)]
-pub(super) struct HeadTail {
+pub(crate) struct HeadTail {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     head_cap: usize,
@@ -29,6 +29,11 @@ impl HeadTail {
         self.tail.drain(..dropped);
         self.tail.extend(rest);
         self.cut_bytes += (skipped + dropped) as u64;
+    }
+
+    /// What was kept of the start so far.
+    pub fn head(&self) -> &[u8] {
+        &self.head
     }
 
     /// What was kept, and how many bytes were not.
