@@ -1,11 +1,13 @@
 //! Places that run sandboxes.
 
+pub mod e2b;
 pub mod local;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use e2b::{E2b, E2bConfig};
 pub use local::{Local, LocalConfig};
 
 /// What a sandbox is made for, and of what.

@@ -237,6 +237,16 @@ fn sweep(root: &Path) -> Result<usize, BackendError> {
     Ok(removed)
 }
 
+/// When a living process started, in clock ticks since boot; `None` when there is none.
+pub(crate) fn start_ticks(pid: i32) -> Option<u64> {
+    processes::start_ticks(pid)
+}
+
+/// Which boot of this machine it is.
+pub(crate) fn boot_id() -> String {
+    lease::boot_id()
+}
+
 /// Runs file and process work off the async threads.
 async fn blocking<T: Send + 'static>(
     what: &'static str,

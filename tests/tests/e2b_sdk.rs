@@ -70,7 +70,9 @@ fn as_expected(seen: &Value, reader: &str) {
 #[test]
 fn python_sdk_2_21_1_on_the_old_paths() {
     let Some(sdk) = real::e2b_old_python() else { return };
-    let server = E2bServer::start(Options { versions: Versions::Old, ..Options::default() });
+    // It lists by the new path already.
+    let versions = Versions::OldNotAllowed;
+    let server = E2bServer::start(Options { versions, ..Options::default() });
     let seen = python(&sdk, "2.21.1", &server);
     as_expected(&seen, "head -n 1");
     assert!(server.sandboxes().is_empty(), "{:?}", server.sandboxes());

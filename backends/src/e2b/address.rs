@@ -52,10 +52,7 @@ impl Address {
             Route::Headers | Route::Path => "https://sandbox.{domain}",
         });
         let fill = |template: &str| {
-            template
-                .replace("{id}", id)
-                .replace("{port}", DAEMON_PORT)
-                .replace("{domain}", domain)
+            template.replace("{id}", id).replace("{port}", DAEMON_PORT).replace("{domain}", domain)
         };
         let mut address = Self::parse("sandbox_url", &fill(template))?;
         if let Some(host) = &config.sandbox_host {
@@ -77,7 +74,9 @@ impl Address {
         let https = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
-            _ => return Err(wrong(&format!("{url} begins neither with http:// nor with https://"))),
+            _ => {
+                return Err(wrong(&format!("{url} begins neither with http:// nor with https://")));
+            }
         };
         let host = uri.host().ok_or_else(|| wrong(&format!("{url} has no host")))?;
         let port = uri.port_u16().unwrap_or(if https { 443 } else { 80 });

@@ -161,7 +161,9 @@ impl E2bConfig {
             return wrong("`route = \"host\"` needs `{id}` in `sandbox_url` or `sandbox_host`");
         }
         if self.shell.is_empty() {
-            return wrong("`shell` is empty; it needs a POSIX shell, such as [\"/bin/sh\", \"-c\"]");
+            return wrong(
+                "`shell` is empty; it needs a POSIX shell, such as [\"/bin/sh\", \"-c\"]",
+            );
         }
         if self.creates_in_flight == 0 {
             return wrong("`creates_in_flight` is 0, so that no sandbox could ever be made");

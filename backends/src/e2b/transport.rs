@@ -91,11 +91,7 @@ impl Transport {
     }
 }
 
-async fn sent(
-    link: Link,
-    request: Request<Full<Bytes>>,
-    pool: &Arc<Pool>,
-) -> Result<Reply, Lost> {
+async fn sent(link: Link, request: Request<Full<Bytes>>, pool: &Arc<Pool>) -> Result<Reply, Lost> {
     match link {
         Link::One(mut sender) => match sender.try_send_request(request).await {
             Ok(response) => Ok(Reply::one(response, sender, pool.clone())),

@@ -80,7 +80,8 @@ pub(super) fn release(dir: &Path) -> Result<(), BackendError> {
     }
 }
 
-fn boot_id() -> String {
+/// Which boot of this machine it is.
+pub(super) fn boot_id() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()
 }

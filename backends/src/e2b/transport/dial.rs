@@ -88,8 +88,10 @@ impl Dialer {
         let name = ServerName::try_from(origin.host.clone()).map_err(|error| error.to_string())?;
         let tls = self.tls.connect(name, tcp).await.map_err(|error| {
             let error = told(&error);
-            format!("TLS: {error} (a private authority has to be among the system's, or in the \
-                     file that SSL_CERT_FILE names)")
+            format!(
+                "TLS: {error} (a private authority has to be among the system's, or in the \
+                     file that SSL_CERT_FILE names)"
+            )
         })?;
         let two = tls.get_ref().1.alpn_protocol() == Some(H2);
         shake(tls, two).await
@@ -105,8 +107,7 @@ async fn shake(
         let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
         builder.timer(TokioTimer::new());
         builder.keep_alive_interval(limits::PING).keep_alive_timeout(limits::PING);
-        let (sender, connection) =
-            builder.handshake(io).await.map_err(|error| told(&error))?;
+        let (sender, connection) = builder.handshake(io).await.map_err(|error| told(&error))?;
         tokio::spawn(drive(connection));
         return Ok(Dialed::Two(sender));
     }

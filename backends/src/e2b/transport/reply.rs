@@ -40,7 +40,11 @@ impl Reply {
         Self::new(response, None, Some(slot))
     }
 
-    fn new(response: Response<Incoming>, one: Option<(One, Arc<Pool>)>, slot: Option<Slot>) -> Self {
+    fn new(
+        response: Response<Incoming>,
+        one: Option<(One, Arc<Pool>)>,
+        slot: Option<Slot>,
+    ) -> Self {
         let (head, body) = response.into_parts();
         Self { status: head.status, headers: head.headers, body, one, _slot: slot }
     }
