@@ -151,6 +151,11 @@ impl E2bServer {
         self.world.traffic()
     }
 
+    /// Most processes that ran at once, those included that wait in the server.
+    pub fn peak(&self) -> u64 {
+        self.world.peak()
+    }
+
     /// Processes of sandboxes of this server, dead sandboxes included.
     pub fn processes(&self) -> Vec<i32> {
         sweep::marked(&self.world.marker())

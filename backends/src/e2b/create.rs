@@ -195,7 +195,12 @@ async fn ready(
     let asked = ground.persist("start using it", config.start, || async move {
         let (code, said) = ground.script(script::SETUP, &[work], None, config.request).await?;
         let said = String::from_utf8_lossy(&said).trim().to_owned();
-        if code == 0 { Ok(said) } else { Err(Trouble::refused("unfit", said)) }
+        match code {
+            // It says where HOME is: who hears nothing lost something.
+            0 if said.is_empty() => Err(Trouble::passing("its answer to the setup is lost")),
+            0 => Ok(said),
+            _ => Err(Trouble::refused("unfit", said)),
+        }
     });
     let said = asked.await?;
     let home = config.home.clone().unwrap_or(said);

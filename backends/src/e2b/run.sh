@@ -5,7 +5,7 @@
 dir=$1 tag=$2 head=$3 tail=$4 inline=$5 cwd=$6 input=$7 old=$8
 shift 8
 umask 077
-mkdir -p "${dir%/*}"
+[ -d "${dir%/*}" ] || mkdir -p "${dir%/*}"
 # Whoever makes the directory runs the command: a second start of the same run does not.
 mkdir "$dir" 2>/dev/null || { [ -d "$dir" ] && exit 121; echo "cannot make $dir" >&2; exit 122; }
 [ "$old" = - ] || rm -rf "$old" "$old.in"
@@ -13,14 +13,19 @@ mkdir "$dir" 2>/dev/null || { [ -d "$dir" ] && exit 121; echo "cannot make $dir"
 report() { # CODE
   read -r oh ot oc ob <"$dir/out.sizes" || ob=1
   read -r eh et ec eb <"$dir/err.sizes" || eb=1
-  echo "rollgate $1 $oh $ot $eh $et $((oc + ec)) $ob$eb" >"$dir/report.new"
-  if [ "$((oh + ot + eh + et))" -le "$inline" ]; then
+  line="rollgate $1 $oh $ot $eh $et $((oc + ec)) $ob$eb" total=$((oh + ot + eh + et))
+  if [ "$total" -gt 0 ] && [ "$total" -le "$inline" ]; then
+    set --
     for part in out.head out.tail err.head err.tail; do
-      [ ! -s "$dir/$part" ] || cat "$dir/$part"
-    done >>"$dir/report.new"
+      [ ! -s "$dir/$part" ] || set -- "$@" "$dir/$part"
+    done
+    { echo "$line" && cat "$@"; } >"$dir/report"
+    cat "$dir/report"
+  else
+    # A reader takes a report only when it is whole, so that it may be written in place.
+    echo "$line" >"$dir/report"
+    echo "$line"
   fi
-  mv "$dir/report.new" "$dir/report"
-  cat "$dir/report"
   exit 0
 }
 

@@ -107,6 +107,13 @@ impl E2bSandbox {
     }
 }
 
+impl Drop for E2bSandbox {
+    /// One that was not destroyed is held no longer: the next sweep, or the service, ends it.
+    fn drop(&mut self) {
+        self.inner.lives.release(&self.ground.life.id);
+    }
+}
+
 #[async_trait::async_trait]
 impl Sandbox for E2bSandbox {
     fn id(&self) -> &str {

@@ -1,6 +1,6 @@
 # Looks whether a sandbox can run commands, makes its directories and says where its HOME is.
 # Argument: the work directory; empty: `work` in HOME.
-for tool in cat dd grep mkdir mkfifo mv rm tail wc; do
+for tool in cat dd grep mkdir mkfifo rm tail wc; do
   command -v "$tool" >/dev/null 2>&1 || lacks="$lacks $tool"
 done
 [ -z "$lacks" ] || { echo "the template lacks$lacks"; exit 3; }

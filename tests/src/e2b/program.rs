@@ -50,12 +50,12 @@ struct Line {
 }
 
 impl Program {
-    /// Starts what a `StartRequest` asks for.
+    /// Starts what a `StartRequest` asks for; with it its events.
     pub fn start(
         world: &Arc<World>,
         place: &Arc<Place>,
         request: &Value,
-    ) -> Result<Arc<Self>, Refusal> {
+    ) -> Result<(Arc<Self>, mpsc::Receiver<Bytes>), Refusal> {
         let process = &request["process"];
         let mut line = line(world, place, process)?;
         let with_stdin = request["stdin"].as_bool().unwrap_or(true);
@@ -87,11 +87,18 @@ impl Program {
         programs.retain(|program| program.remembered(keep));
         programs.push(program.clone());
         drop(programs);
-        tokio::spawn(program.clone().run(line, child, inputs));
+        // Whoever started it hears it from the beginning.
+        let events = program.listen();
+        world.begun();
+        let (world, running) = (world.clone(), program.clone().run(line, child, inputs));
+        tokio::spawn(async move {
+            running.await;
+            world.ended();
+        });
         if place.gone() {
             program.kill();
         }
-        Ok(program)
+        Ok((program, events))
     }
 
     async fn run(
@@ -106,7 +113,10 @@ impl Program {
         let child = match child {
             _ if self.killed.load(Ordering::Acquire) => Err("signal: killed".to_owned()),
             Some(child) => Ok(child),
-            None => line.command.spawn().map_err(|error| error.to_string()),
+            None => {
+                let spawned = tokio::task::spawn_blocking(move || line.command.spawn()).await;
+                spawned.expect("a start does not panic").map_err(|error| error.to_string())
+            }
         };
         let ended = match child {
             Ok(child) => self.follow(child, inputs).await,

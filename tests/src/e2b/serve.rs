@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::Response;
-use axum::routing::post;
+use axum::routing::{get, post};
 use axum::{Json, http::StatusCode};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -58,9 +58,19 @@ fn router(world: Arc<World>) -> Router {
             StatusCode::NO_CONTENT
         }
     };
+    let stats = {
+        let world = world.clone();
+        move || async move {
+            let (connections, requests) = world.traffic();
+            let (peak, sandboxes) = (world.peak(), world.living().len());
+            Json(serde_json::json!({"peak": peak, "sandboxes": sandboxes,
+                "connections": connections, "requests": requests}))
+        }
+    };
     control::routes(world.options.versions)
         .merge(envd::routes())
         .route("/_faults", post(plant))
+        .route("/_stats", get(stats))
         .layer(axum::extract::DefaultBodyLimit::max(256 << 20))
         .with_state(world)
 }

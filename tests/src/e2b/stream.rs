@@ -37,7 +37,7 @@ pub(super) async fn start(
     let begun = {
         let (world, place) = (world.clone(), place.clone());
         move || {
-            let program = Program::start(&world, &place, &connect::request(&body)?)?;
+            let (program, events) = Program::start(&world, &place, &connect::request(&body)?)?;
             if let Some(limit) = limit {
                 // It holds also when nobody listens.
                 let program = program.clone();
@@ -46,7 +46,7 @@ pub(super) async fn start(
                     program.kill();
                 });
             }
-            Ok(program)
+            Ok(events)
         }
     };
     streamed(&world, On::Start, place, &headers, limit, begun).await
@@ -65,7 +65,7 @@ pub(super) async fn attach(
             let selector = &connect::request(&body)?["process"];
             let program = process::chosen(&place, selector);
             let program = program.filter(|program| program.remembered(keep));
-            program.ok_or_else(|| process::absent(selector))
+            program.map(|program| program.listen()).ok_or_else(|| process::absent(selector))
         }
     };
     streamed(&world, On::Attach, place, &headers, None, begun).await
@@ -77,15 +77,14 @@ async fn streamed(
     place: Arc<Place>,
     headers: &HeaderMap,
     limit: Option<Duration>,
-    begin: impl FnOnce() -> Result<Arc<Program>, Refusal>,
+    begin: impl FnOnce() -> Result<mpsc::Receiver<Bytes>, Refusal>,
 ) -> Response {
     let interval = headers.get("keepalive-ping-interval").and_then(|value| value.to_str().ok());
     let interval = interval.and_then(|value| value.parse().ok()).map(Duration::from_secs_f64);
     let keepalive = interval.unwrap_or(KEEPALIVE);
     let right = |does: Option<Does>| match begin() {
-        Ok(program) => {
+        Ok(events) => {
             let (sender, receiver) = mpsc::channel(ENVELOPES);
-            let events = program.listen();
             let play = Play { sender, does, keepalive, limit, sent: 0 };
             tokio::spawn(play.run(events, place.clone()));
             body(receiver)

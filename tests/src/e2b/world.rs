@@ -30,6 +30,9 @@ pub(super) struct World {
     pub connections: AtomicU64,
     pub requests: AtomicU64,
     pub over: AtomicBool,
+    /// Processes that run, those that wait in the server included, and the most there were.
+    running: AtomicU64,
+    peak: AtomicU64,
 }
 
 /// One sandbox.
@@ -79,6 +82,8 @@ impl World {
             connections: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             over: AtomicBool::new(false),
+            running: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
         }
     }
 
@@ -95,6 +100,20 @@ impl World {
     /// A number that this server gave to nothing else.
     pub fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub fn begun(&self) {
+        let running = self.running.fetch_add(1, Ordering::AcqRel) + 1;
+        self.peak.fetch_max(running, Ordering::AcqRel);
+    }
+
+    pub fn ended(&self) {
+        self.running.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Most processes at once.
+    pub fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Acquire)
     }
 
     pub fn traffic(&self) -> (u64, u64) {
