@@ -19,6 +19,7 @@ mod program;
 mod serve;
 mod stream;
 mod sweep;
+mod tls;
 mod world;
 
 use std::net::SocketAddr;
@@ -66,6 +67,8 @@ pub struct Options {
     /// `sleep 0`. For measurements with thousands of commands only: the processes are real, but
     /// they do not all exist at once.
     pub builtin_sleep: bool,
+    /// Speak TLS, with a certificate made for the occasion.
+    pub tls: bool,
     /// A folder of this machine that every sandbox may use beside its own.
     pub shared: Option<PathBuf>,
 }
@@ -82,6 +85,7 @@ impl Default for Options {
             page: 100,
             quota: usize::MAX,
             builtin_sleep: false,
+            tls: false,
             shared: None,
         }
     }
@@ -107,7 +111,13 @@ impl E2bServer {
             .expect("a runtime can be made");
         let world = Arc::new(World::new(options));
         let address = runtime.block_on(serve::listen(world.clone()));
-        Self { url: format!("http://{address}"), world, runtime: Some(runtime) }
+        let scheme = if world.options.tls { "https" } else { "http" };
+        Self { url: format!("{scheme}://{address}"), world, runtime: Some(runtime) }
+    }
+
+    /// The certificate of a server that speaks TLS.
+    pub fn certificate(&self) -> &str {
+        &self.world.identity.as_ref().expect("the server speaks TLS").pem
     }
 
     /// Plants a fault; it stays until it happened as often as it says.

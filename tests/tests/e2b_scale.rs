@@ -27,7 +27,7 @@ impl Size {
         // All run at once before the first ends, and ends are spread: it is not the server's
         // processes that are measured.
         let shortest_s = 3 + commands / 50;
-        Self { commands, shortest_s, spread_s: 2 + commands / 30, in_flight: 32 }
+        Self { commands, shortest_s, spread_s: 5 + commands / 15, in_flight: 32 }
     }
 
     fn arguments(&self) -> [String; 4] {

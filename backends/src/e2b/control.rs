@@ -65,6 +65,9 @@ pub(super) enum Tried {
     },
 }
 
+/// What a server answers that does not know a call.
+const LACKING: [StatusCode; 2] = [StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED];
+
 #[derive(Debug)]
 pub(super) struct Control {
     transport: Arc<Transport>,
@@ -146,12 +149,11 @@ impl Control {
             return call("").await;
         }
         let answer = call("/v2").await?;
-        let lacking = [StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED];
-        if self.version == ApiVersion::V2 || !lacking.contains(&answer.status) {
+        if self.version == ApiVersion::V2 || !LACKING.contains(&answer.status) {
             return Ok(answer);
         }
         let older = call("").await?;
-        if lacking.contains(&older.status) {
+        if LACKING.contains(&older.status) {
             // Both say so: what is not there is something else, such as the template.
             return Ok(older);
         }
@@ -206,16 +208,30 @@ impl Control {
 
     /// Gives a sandbox this much time from now; whether it is there.
     pub async fn set_time(&self, id: &str, time: Duration) -> Result<bool, BackendError> {
-        let path = format!("/sandboxes/{id}/timeout");
-        let body = json!({"timeout": time.as_secs().max(1)});
-        // Renewals are tried again by their own clock.
-        let answer = self.once(Method::POST, &path, Some(&body), None, self.request).await;
-        let answer = answer.map_err(|lost| failed("renew sandbox", id, &lost.to_string()))?;
-        match answer.status.as_u16() {
-            200..=299 => Ok(true),
-            404 => Ok(false),
-            _ => Err(refused("renew sandbox", id, &answer)),
+        let seconds = time.as_secs().max(1);
+        let answer = self.renew(id, "timeout", &json!({"timeout": seconds})).await?;
+        if answer.status.is_success() {
+            return Ok(true);
         }
+        if !LACKING.contains(&answer.status) {
+            return Err(refused("renew sandbox", id, &answer));
+        }
+        // There is no such sandbox, or the server knows no such call.
+        if self.info(id).await?.is_none() {
+            return Ok(false);
+        }
+        let answer = self.renew(id, "refreshes", &json!({"duration": seconds})).await?;
+        match answer.status.is_success() {
+            true => Ok(true),
+            false => Err(refused("renew sandbox", id, &answer)),
+        }
+    }
+
+    /// One try; renewals are tried again by their own clock.
+    async fn renew(&self, id: &str, call: &str, body: &Value) -> Result<Answer, BackendError> {
+        let path = format!("/sandboxes/{id}/{call}");
+        let answer = self.once(Method::POST, &path, Some(body), None, self.request).await;
+        answer.map_err(|lost| failed("renew sandbox", id, &lost.to_string()))
     }
 
     /// Ends a sandbox; one that is not there has ended.

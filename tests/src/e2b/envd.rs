@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::connect::Refusal;
 use super::faults::{Does, On};
-use super::world::{Place, World};
+use super::world::{Place, TOKEN, World};
 use super::{control, files, filesystem, process, stream};
 
 const PORT: u16 = 49_983;
@@ -47,7 +47,10 @@ pub(super) fn enter(
     with_token: bool,
 ) -> Result<Arc<Place>, Response> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let Some(id) = text("e2b-sandbox-id") else {
+    // E2B's older SDK names the sandbox only in the URL when it connects to one, and here the URL
+    // is the same for all; but each has a token of its own.
+    let by_token = || text("x-access-token").and_then(|token| token.strip_prefix(TOKEN));
+    let Some(id) = text("e2b-sandbox-id").or_else(by_token) else {
         return Err(control::error(StatusCode::BAD_REQUEST, "no sandbox is named"));
     };
     let place = world.find(id).ok_or_else(|| gone(id))?;

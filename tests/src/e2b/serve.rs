@@ -15,6 +15,7 @@ use axum::{Json, http::StatusCode};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tower::ServiceExt as _;
 
@@ -90,16 +91,30 @@ async fn accept(listener: TcpListener, router: Router, world: Arc<World>) {
         stream.set_nodelay(true).expect("a socket can be told not to wait");
         let (router, world) = (router.clone(), world.clone());
         tokio::spawn(async move {
-            let service = service_fn(|request| {
-                world.requests.fetch_add(1, Ordering::Relaxed);
-                served(router.clone(), request)
-            });
-            let mut builder = auto::Builder::new(TokioExecutor::new());
-            builder.http2().max_concurrent_streams(world.options.streams);
-            // How a connection ends is the client's business.
-            let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+            match &world.identity {
+                None => talk(stream, router, &world).await,
+                Some(identity) => match identity.acceptor.accept(stream).await {
+                    Ok(stream) => talk(stream, router, &world).await,
+                    Err(error) => eprintln!("e2b-server: {error}"),
+                },
+            }
         });
     }
+}
+
+async fn talk(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    world: &World,
+) {
+    let service = service_fn(|request| {
+        world.requests.fetch_add(1, Ordering::Relaxed);
+        served(router.clone(), request)
+    });
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http2().max_concurrent_streams(world.options.streams);
+    // How a connection ends is the client's business.
+    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 
 /// Finds the sandbox of a call, and cuts where an answer says so.

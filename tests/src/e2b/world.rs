@@ -11,15 +11,20 @@ use tokio::sync::Notify;
 use super::Options;
 use super::faults::Faults;
 use super::program::Program;
+use super::tls::Identity;
 
 /// Variable in the environment of each process: server, then sandbox.
 pub(super) const MARKER: &str = "E2B_TEST_SANDBOX";
+
+/// What the access token of a sandbox begins with; its id follows.
+pub(super) const TOKEN: &str = "token-of-";
 
 /// Everything that a server knows.
 #[derive(Debug)]
 pub(super) struct World {
     pub options: Options,
     pub faults: Faults,
+    pub identity: Option<Identity>,
     root: tempfile::TempDir,
     places: Mutex<HashMap<String, Arc<Place>>>,
     /// Answers of creates by their idempotency key.
@@ -72,6 +77,7 @@ impl World {
     pub fn new(options: Options) -> Self {
         let root = tempfile::Builder::new().prefix("e2b-server-").tempdir();
         Self {
+            identity: options.tls.then(Identity::new),
             options,
             faults: Faults::default(),
             root: root.expect("a temporary directory can be made"),
@@ -128,7 +134,7 @@ impl World {
         std::fs::create_dir_all(dir.join("home"))?;
         std::fs::create_dir(dir.join("tmp"))?;
         let place = Arc::new(Place {
-            token: format!("token-of-{id}"),
+            token: format!("{TOKEN}{id}"),
             id: id.clone(),
             template: made.template,
             metadata: made.metadata,

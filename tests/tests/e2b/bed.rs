@@ -48,6 +48,13 @@ impl Bed {
         self.runtime.block_on(future)
     }
 
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> tokio::task::JoinHandle<T> {
+        self.runtime.spawn(future)
+    }
+
     pub fn try_create(&self, spec: &Spec) -> Result<Box<dyn Sandbox>, BackendError> {
         self.run(self.backend.create(spec))
     }

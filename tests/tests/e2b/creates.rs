@@ -80,7 +80,7 @@ fn row02_a_cancelled_create_leaves_nothing() {
 }
 
 #[test]
-fn row04_no_more_are_starting_than_allowed() {
+fn row04_row07_no_more_are_starting_than_allowed() {
     let bed = Bed::with(Options::default(), |config| config.creates_in_flight = 3);
     bed.server.plant(Fault {
         on: On::Create,

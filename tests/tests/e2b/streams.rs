@@ -60,7 +60,7 @@ fn row10_and_when_the_daemon_forgets_processes_that_ended() {
 }
 
 #[test]
-fn a_start_without_an_answer_runs_once() {
+fn row24_row25_a_start_without_an_answer_runs_once() {
     survives(Does::Lost, vec![], Options::default());
     survives(Does::Never, vec![], Options::default());
     survives(Does::DoneBut { status: 503 }, vec![], Options::default());
