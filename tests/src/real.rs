@@ -50,6 +50,21 @@ pub fn mini() -> Option<PathBuf> {
     required("ROLLGATE_TEST_MINI", "mini-swe-agent-2.4.6/bin/mini")
 }
 
+/// A Python with E2B's SDK 2.63.0. `None`: leave the test out.
+pub fn e2b_python() -> Option<PathBuf> {
+    required("ROLLGATE_TEST_E2B", "e2b-2.63.0/bin/python")
+}
+
+/// A Python with E2B's SDK 2.21.1, which knows only the old paths. `None`: leave the test out.
+pub fn e2b_old_python() -> Option<PathBuf> {
+    required("ROLLGATE_TEST_E2B_OLD", "e2b-2.21.1/bin/python")
+}
+
+/// `node_modules` with E2B's JavaScript SDK. `None`: leave the test out.
+pub fn e2b_javascript() -> Option<PathBuf> {
+    required("ROLLGATE_TEST_E2B_JS", "e2b-js-2.51.0/node_modules")
+}
+
 /// The tiny Qwen3 with the real tokenizer and template. `None`: leave the test out.
 pub fn tiny_model() -> Option<PathBuf> {
     required("ROLLGATE_TEST_MODEL", "tiny-qwen3-1")
