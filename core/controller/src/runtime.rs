@@ -7,49 +7,56 @@
 mod collect;
 mod guard;
 mod report;
+mod spec;
+mod touch;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rollgate_backends::{Backend, Sandbox, Spec};
+use rollgate_backends::Sandbox;
 use rollgate_harness::Harness;
 use rollgate_pipeline::exchange::SessionState;
 use rollgate_pipeline::id::SessionId;
 use rollgate_pipeline::record::{Budget, SessionOptions};
 use rollgate_shards::{CommandError, Created, Gate};
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 
 use crate::attempt::{Place, Ran};
 use crate::limits;
 use crate::outcome::{Outcome, Reason};
 use crate::plan::Try;
+use crate::pool::{Held, Pool};
 use crate::programs::Programs;
 use crate::reach::BaseUrls;
 use crate::task::{Agent, Task};
 
-pub use guard::{Cancel, Halt, guard};
+pub use guard::{Cancel, Halt, caught, guard};
 pub use report::{Report, Stages};
+pub use spec::{Sandboxes, life};
+use touch::Touch;
+pub use touch::UNREACHABLE;
 
 /// What attempts need and share.
 pub struct Runtime {
     /// The data plane.
     pub gate: Gate,
-    /// Where sandboxes are made.
-    pub backend: Arc<dyn Backend>,
+    /// Where sandboxes come from.
+    pub pool: Pool,
+    /// What they are made of.
+    pub sandboxes: Sandboxes,
     /// What agents are served.
     pub served: Served,
     /// Where sandboxes of this backend find the gateway.
     pub urls: BaseUrls,
     /// Programs of agents that are not on PATH.
     pub programs: Programs,
-    /// Who owns the sandboxes: this run.
-    pub owner: String,
     /// Attempts per task.
     pub siblings: u32,
-    /// Names with versions by agent and the program that was asked.
-    versions: Mutex<BTreeMap<(String, String), String>>,
+    /// Names with versions by agent and the program that is asked.
+    versions: Mutex<BTreeMap<(String, String), Arc<OnceCell<String>>>>,
     collects: Semaphore,
+    touch: Touch,
 }
 
 /// What agents are told of the served model.
@@ -81,27 +88,28 @@ impl Runtime {
     /// A runtime for a job of groups of `siblings` attempts.
     pub fn new(
         gate: Gate,
-        backend: Arc<dyn Backend>,
-        served: Served,
-        urls: BaseUrls,
+        (pool, sandboxes): (Pool, Sandboxes),
+        (served, urls): (Served, BaseUrls),
         programs: Programs,
         siblings: u32,
     ) -> Self {
         Self {
             gate,
-            backend,
+            pool,
+            sandboxes,
             served,
             urls,
             programs,
-            owner: format!("run-{}", std::process::id()),
             siblings,
             versions: Mutex::default(),
             collects: Semaphore::new(limits::COLLECTS),
+            touch: Touch::default(),
         }
     }
 
-    /// Makes one attempt. Never fails: how it went is in the report.
-    pub async fn attempt(&self, ask: &Ask, cancel: Cancel) -> Report {
+    /// Makes one attempt. Never fails: how it went is in the report. `up` is called once all is set up
+    /// and the agent is started.
+    pub async fn attempt(&self, ask: &Ask, cancel: Cancel, up: &(dyn Fn() + Sync)) -> Report {
         let mut report = Report::begin(&ask.agent.name);
         let options = SessionOptions {
             agent: Some(ask.agent.name.clone()),
@@ -121,7 +129,7 @@ impl Runtime {
             Err(halt) => return report.halted(halt),
         };
         report.session_id = Some(created.session_id.to_string());
-        let run = self.in_sandbox(ask, &created, &cancel, &mut report).await;
+        let run = caught(self.in_sandbox(ask, &created, (&cancel, up), &mut report)).await;
         report.settle(run);
         self.seal(&created.session_id, &mut report).await;
         report.stages.end("seal");
@@ -130,52 +138,33 @@ impl Runtime {
         report
     }
 
-    /// Makes a sandbox, works in it, and destroys it in every case.
+    /// Gets a sandbox, works in it, and destroys it in every case.
     async fn in_sandbox(
         &self,
         ask: &Ask,
         created: &Created,
-        cancel: &Cancel,
+        (cancel, up): (&Cancel, &(dyn Fn() + Sync)),
         report: &mut Report,
     ) -> Result<Graded, Halt> {
-        let sandbox = self.sandbox(ask, cancel).await;
+        let held = self.sandbox(ask, cancel).await;
         report.stages.end("sandbox");
-        let sandbox = sandbox?;
-        let run = self.work(ask, created, sandbox.as_ref(), cancel, report).await;
-        let destroy = async { sandbox.destroy().await.map_err(|e| Reason::new("destroy", e)) };
+        let held = held?;
+        let sandbox = held.sandbox();
+        let run = caught(self.work(ask, created, sandbox, (cancel, up), report)).await;
+        let id = held.sandbox().id().to_owned();
+        let destroy = async { held.destroy().await.map_err(|e| Reason::new("destroy", e)) };
         if let Err(halt) = guard("destroy", limits::DESTROY, &Cancel::never(), destroy).await {
-            tracing::warn!(sandbox = sandbox.id(), "not destroyed, left to the sweep: {halt}");
+            tracing::warn!(sandbox = id, "not destroyed yet: {halt}");
         }
         report.stages.end("destroy");
         run
     }
 
-    /// A sandbox that is made too late is destroyed as soon as it is there.
-    async fn sandbox(&self, ask: &Ask, cancel: &Cancel) -> Result<Box<dyn Sandbox>, Halt> {
-        let unique = match ask.tried.retry {
-            0 => ask.attempt_id.clone(),
-            retry => format!("{}.retry-{retry}", ask.attempt_id),
-        };
-        let spec = Spec::new(unique, self.owner.clone());
-        let backend = self.backend.clone();
-        let mut making = tokio::spawn(async move { backend.create(&spec).await });
-        let made = async {
-            match (&mut making).await {
-                Ok(made) => made.map_err(|e| Reason::new("sandbox", e)),
-                Err(e) => Err(Reason::new("sandbox_panic", e)),
-            }
-        };
-        let made = guard("sandbox", limits::SANDBOX, cancel, made).await;
-        if made.is_err() && !making.is_finished() {
-            tokio::spawn(async move {
-                if let Ok(Ok(late)) = making.await
-                    && let Err(error) = late.destroy().await
-                {
-                    tracing::warn!(sandbox = late.id(), "not destroyed: {error}");
-                }
-            });
-        }
-        made
+    /// A sandbox that is made too late is destroyed by the pool as soon as it is there.
+    async fn sandbox(&self, ask: &Ask, cancel: &Cancel) -> Result<Held, Halt> {
+        let spec = self.sandboxes.spec(ask, self.programs.of(&ask.agent, ask.harness.as_ref()));
+        let borrow = async { self.pool.borrow(&spec).await.map_err(|e| Reason::new("sandbox", e)) };
+        guard("sandbox", limits::SANDBOX, cancel, borrow).await
     }
 
     async fn work(
@@ -183,17 +172,19 @@ impl Runtime {
         ask: &Ask,
         created: &Created,
         sandbox: &dyn Sandbox,
-        cancel: &Cancel,
+        (cancel, up): (&Cancel, &(dyn Fn() + Sync)),
         report: &mut Report,
     ) -> Result<Graded, Halt> {
+        self.touch.gateway(sandbox, &self.urls, cancel).await?;
         let place = Place::new(sandbox, &ask.task, &ask.agent, &ask.logs, cancel);
         place.prepare().await?;
         report.stages.end("setup");
         let harness = ask.harness.as_ref();
         let program = self.programs.of(&ask.agent, harness);
         let job = place.job(&self.urls, created.key.expose(), &self.served, program);
-        report.agent = self.agent(&place, harness, &job).await?;
+        report.agent = self.agent(&place, harness, (&job, cancel)).await?;
         report.stages.end("version");
+        up();
         let ran = place.run(harness, &job).await?;
         report.stages.end("agent");
         let state = patient(|| self.gate.describe(&created.session_id));
@@ -233,21 +224,24 @@ impl Runtime {
         &self,
         place: &Place<'_>,
         harness: &dyn Harness,
-        job: &rollgate_harness::Job,
+        (job, cancel): (&rollgate_harness::Job, &Cancel),
     ) -> Result<String, Halt> {
-        let lock = || self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         let name = &place.agent.name;
-        // What is asked for its version is what will be started.
+        let ask = async || {
+            let version = place.version(harness, job).await?;
+            Ok(format!("{name} {version}").trim_end().to_owned())
+        };
+        if place.agent.version.is_some() {
+            return ask().await;
+        }
+        // What is asked for its version is what will be started. Those that come meanwhile wait: a
+        // thousand attempts that begin together ask once.
         let asked = harness.version_argv(job).and_then(|argv| argv.into_iter().next());
         let started = (name.clone(), asked.unwrap_or_default());
-        let known = lock().get(&started).cloned();
-        if let (None, Some(known)) = (&place.agent.version, known) {
-            return Ok(known);
-        }
-        let version = place.version(harness, job).await?;
-        let full = format!("{name} {version}").trim_end().to_owned();
-        lock().insert(started, full.clone());
-        Ok(full)
+        let lock = || self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().entry(started).or_default().clone();
+        let wait = async { Ok(known.get_or_try_init(ask).await.cloned()) };
+        guard("version", limits::VERSION_WAIT, cancel, wait).await?
     }
 
     /// Hands in the reward and seals the session, also after a failure or a cancellation.
@@ -269,9 +263,12 @@ impl Runtime {
 
 /// How an attempt that ran to its end is judged.
 pub struct Graded {
-    outcome: Outcome,
-    reason: Option<Reason>,
-    reward: Option<rollgate_pipeline::record::Reward>,
+    /// How it ended.
+    pub(crate) outcome: Outcome,
+    /// Why, where it did not go well.
+    pub(crate) reason: Option<Reason>,
+    /// What it earned.
+    pub(crate) reward: Option<rollgate_pipeline::record::Reward>,
 }
 
 /// An agent that did not get done because its session was used up is not a failed one.
