@@ -382,9 +382,10 @@ impl Plan {
     fn cancel(&mut self, scope: Scope, commands: &mut Vec<Command>) {
         let items = match scope {
             Scope::Attempt(slot) => self.item(slot).map_or(0..0, |item| item..item + 1),
-            Scope::Group(task) => self.groups.get(task).map_or(0..0, |group| {
-                group.first..group.first + group.attempts as usize
-            }),
+            Scope::Group(task) => self
+                .groups
+                .get(task)
+                .map_or(0..0, |group| group.first..group.first + group.attempts as usize),
         };
         for item in items {
             self.cancel_one(item, commands);

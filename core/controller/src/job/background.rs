@@ -36,7 +36,7 @@ async fn sweeps(backend: Arc<dyn Backend>) {
 }
 
 /// Removes what earlier runs left behind. A failure costs nothing: it is told.
-async fn sweep(backend: &dyn Backend) {
+pub(super) async fn sweep(backend: &dyn Backend) {
     match tokio::time::timeout(limits::SANDBOX, backend.sweep()).await {
         Ok(Ok(0)) => {}
         Ok(Ok(count)) => tracing::info!(count, "removed sandboxes that nobody owns"),

@@ -11,12 +11,7 @@ use crate::sink::AttemptLine;
 use crate::task::Task;
 
 /// The line of an attempt whose last try went so.
-pub(super) fn line(
-    task: &Task,
-    attempt: u32,
-    report: Report,
-    earlier: Vec<Reason>,
-) -> AttemptLine {
+pub(super) fn line(task: &Task, attempt: u32, report: Report, earlier: Vec<Reason>) -> AttemptLine {
     let none = Reward { reward: None, parts: BTreeMap::new() };
     let reward = report.reward.unwrap_or(none);
     let mut unhealthy = BTreeMap::new();

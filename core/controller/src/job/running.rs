@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rollgate_backends::Backend;
 use rollgate_harness::Harness;
 use rollgate_shards::Gate;
 use tokio::sync::{mpsc, watch};
@@ -40,6 +41,7 @@ pub(super) struct Running<'p> {
     begun: Instant,
     wake: Option<Instant>,
     attempts: JoinSet<(Try, Report)>,
+    backend: Arc<dyn Backend>,
     /// Ends with the job.
     background: JoinSet<()>,
     news: (mpsc::Sender<News>, mpsc::Receiver<News>),
@@ -80,7 +82,7 @@ impl<'p> Running<'p> {
         }
         let news = mpsc::channel(limits::NEWS);
         let background =
-            background::start(job.backend, pool.clone(), job.watch, news.0.clone());
+            background::start(job.backend.clone(), pool.clone(), job.watch, news.0.clone());
         let urls = job.urls.unwrap_or_else(|| BaseUrls::new(None, gate.agents_addr()));
         let sandboxes = (pool, job.sandboxes);
         let runtime = Runtime::new(gate, sandboxes, (job.served, urls), job.programs, job.n);
@@ -94,6 +96,7 @@ impl<'p> Running<'p> {
             begun: Instant::now(),
             wake: None,
             attempts: JoinSet::new(),
+            backend: job.backend,
             background,
             news,
             cancels: job.cancels,
@@ -144,13 +147,18 @@ impl<'p> Running<'p> {
             cancel.send_replace(Some(Why::Asked));
         }
         while self.attempts.join_next().await.is_some() {}
-        self.background.abort_all();
+        self.clean_up().await;
+    }
+
+    /// Leaves nothing behind, of this run and of earlier ones.
+    async fn clean_up(&mut self) {
+        self.background.shutdown().await;
         self.runtime.pool.close().await;
+        background::sweep(self.backend.as_ref()).await;
     }
 
     pub(super) async fn finish(mut self) -> Result<Summary, JobError> {
-        self.background.abort_all();
-        self.runtime.pool.close().await;
+        self.clean_up().await;
         let sink = self.sink.clone();
         blocking(move || lock(&sink).finish()).await?;
         self.summary.not_started += self.plan.waiting() as u64;

@@ -49,7 +49,11 @@ impl Plan {
         let since = *self.idle_since.get_or_insert(self.now);
         if self.now >= since.after(self.policy.hold_ms) {
             let held = self.held.clone().unwrap_or_default();
-            self.stop(format!("nothing could be started for too long: {held}"), Phase::Draining, commands);
+            self.stop(
+                format!("nothing could be started for too long: {held}"),
+                Phase::Draining,
+                commands,
+            );
         }
     }
 
@@ -69,9 +73,8 @@ impl Plan {
         let running = self.phase == Phase::Running;
         let later = self.queue.next().filter(|_| running);
         let token = self.bucket.as_ref().map(|bucket| bucket.next());
-        let token = token.filter(|at| {
-            *at > self.now && self.queue.has_ready() && self.has_places(0)
-        });
+        let token =
+            token.filter(|at| *at > self.now && self.queue.has_ready() && self.has_places(0));
         let late = self.late.first().map(|(at, _)| *at);
         let time = self.policy.budget.time_ms.map(Tick).filter(|at| *at > self.now);
         let held = self.idle_since.map(|since| since.after(self.policy.hold_ms));

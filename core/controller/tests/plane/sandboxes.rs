@@ -109,7 +109,9 @@ impl Sandbox for Fake {
                 let addr = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
                 match addr.parse() {
                     Ok(addr) if tokio::net::TcpStream::connect(addr).await.is_err() => exit(7),
-                    Ok(addr) => exit(i32::from(call(addr, "GET /healthz", None, "").await.status != 200)),
+                    Ok(addr) => {
+                        exit(i32::from(call(addr, "GET /healthz", None, "").await.status != 200))
+                    }
                     Err(_) => exit(6),
                 }
             }

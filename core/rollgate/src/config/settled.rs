@@ -11,6 +11,7 @@ use rollgate_pipeline::rules::Rule;
 use rollgate_pipeline::scene::SceneRule;
 use serde::{Deserialize, Serialize};
 
+use super::places::{self, Backends, Pool};
 use super::{ConfigError, Raw};
 
 /// A node's configuration.
@@ -30,6 +31,10 @@ pub struct Settled {
     pub sessions: Sessions,
     /// Bounds.
     pub limits: Limits,
+    /// How sandboxes are made and kept.
+    pub pool: Pool,
+    /// Where they are made.
+    pub backends: Backends,
     /// Logging.
     pub log: Log,
     /// The engines. Last, since TOML wants tables of a list behind plain tables.
@@ -292,6 +297,8 @@ pub(super) fn settle(path: &str, raw: Raw) -> Result<Settled, ConfigError> {
             scenes: raw.sessions.scenes,
         },
         limits: raw.limits,
+        pool: places::pool(raw.pool, &wrong)?,
+        backends: places::backends(raw.backends, &wrong)?,
         log: Log {
             level: raw.log.level.unwrap_or_else(|| "info".to_owned()),
             format: raw.log.format.unwrap_or(LogFormat::Text),

@@ -270,6 +270,8 @@ impl Ledger {
             self.complete[task] == slots.map(|(_, entry)| entry.over).all(|over| over)
         };
         let untold = (0..self.wanted.len()).find(|task| !told(*task));
-        hold(untold.is_none(), || format!("group {untold:?} is over and was not told, or the other way"))
+        hold(untold.is_none(), || {
+            format!("group {untold:?} is over and was not told, or the other way")
+        })
     }
 }

@@ -9,7 +9,8 @@ use super::ledger::Ledger;
 use crate::outcome::{Outcome, Reason};
 use crate::plan::chance::Chance;
 use crate::plan::{
-    Backoff, Command, Event, JobBudget, Plan, Policy, Rate, Room, Scope, Slot, Tick, Try, Wanted, Why,
+    Backoff, Command, Event, JobBudget, Plan, Policy, Rate, Room, Scope, Slot, Tick, Try, Wanted,
+    Why,
 };
 use crate::runtime::{Graded, Halt, Report};
 
