@@ -216,7 +216,7 @@ impl Plan {
             idle_since: None,
             stopped: false,
             wake: None,
-            planted: Planted::default(),
+            planted: Planted::new(),
             policy,
         };
         wanted.into_iter().enumerate().try_for_each(|(task, wanted)| plan.add(task, &wanted))?;

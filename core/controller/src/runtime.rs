@@ -54,10 +54,13 @@ pub struct Runtime {
     /// Attempts per task.
     pub siblings: u32,
     /// Names with versions by agent and the program that is asked.
-    versions: Mutex<BTreeMap<(String, String), Arc<OnceCell<String>>>>,
+    versions: Mutex<BTreeMap<(String, String), Version>>,
     collects: Semaphore,
     touch: Touch,
 }
+
+/// An agent's name and version, once one attempt has asked for it.
+type Version = Arc<OnceCell<String>>;
 
 /// What agents are told of the served model.
 #[derive(Clone, Debug)]

@@ -77,19 +77,23 @@ pub(super) fn with<T>(bug: Bug, work: impl FnOnce() -> T) -> T {
 #[derive(Debug)]
 pub(super) struct Planted(Option<Bug>);
 
-#[cfg(test)]
-impl Default for Planted {
-    fn default() -> Self {
-        Self(SWITCHED_ON.get())
-    }
-}
-
 /// Which bug a plan has: none.
 #[cfg(not(test))]
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Planted;
 
 impl Planted {
+    /// The bug that is switched on.
+    #[cfg(test)]
+    pub(super) fn new() -> Self {
+        Self(SWITCHED_ON.get())
+    }
+
+    #[cfg(not(test))]
+    pub(super) const fn new() -> Self {
+        Self
+    }
+
     #[cfg(test)]
     pub(super) fn on(&self, bug: Bug) -> bool {
         self.0 == Some(bug)

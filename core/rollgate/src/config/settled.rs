@@ -299,12 +299,16 @@ pub(super) fn settle(path: &str, raw: Raw) -> Result<Settled, ConfigError> {
         limits: raw.limits,
         pool: places::pool(raw.pool, &wrong)?,
         backends: places::backends(raw.backends, &wrong)?,
-        log: Log {
-            level: raw.log.level.unwrap_or_else(|| "info".to_owned()),
-            format: raw.log.format.unwrap_or(LogFormat::Text),
-        },
+        log: log(raw.log),
         engines,
     })
+}
+
+fn log(raw: super::raw::RawLog) -> Log {
+    Log {
+        level: raw.level.unwrap_or_else(|| "info".to_owned()),
+        format: raw.format.unwrap_or(LogFormat::Text),
+    }
 }
 
 fn engines(

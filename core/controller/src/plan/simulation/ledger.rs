@@ -266,8 +266,8 @@ impl Ledger {
         }
         let told = |task: usize| {
             let first = |task| Slot { task, attempt: 0 };
-            let slots = self.entries.range(first(task)..first(task + 1));
-            self.complete[task] == slots.map(|(_, entry)| entry.over).all(|over| over)
+            let mut slots = self.entries.range(first(task)..first(task + 1));
+            self.complete[task] == slots.all(|(_, entry)| entry.over)
         };
         let untold = (0..self.wanted.len()).find(|task| !told(*task));
         hold(untold.is_none(), || {
