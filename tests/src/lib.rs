@@ -16,5 +16,6 @@ pub mod program;
 pub mod proxy;
 pub mod real;
 pub mod samples;
+pub mod sandboxes;
 pub mod scripted;
 pub mod swarm;

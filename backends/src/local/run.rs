@@ -1,5 +1,7 @@
 //! One command from start to a clean table: output drained, deadline kept, nothing left running.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -83,26 +85,51 @@ async fn finish(
 }
 
 async fn start(exec: &Exec, env: Vec<(String, String)>, cwd: &str) -> Result<Child, BackendError> {
-    let Some((program, args)) = exec.argv.split_first() else {
+    let Some((name, args)) = exec.argv.split_first() else {
         return Err(BackendError::Unusable("a command needs at least a program".to_owned()));
     };
-    let mut command = Command::new(program);
-    command.args(args).env_clear().envs(env).current_dir(cwd);
-    command.process_group(0).kill_on_drop(true);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.stdin(if exec.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
+    // Named by its path, so that the program is started without a copy of this whole process: with
+    // many commands at once that copy is what costs most, and it holds up every other thread.
+    let mut path = on_path(name, &env);
     let mut tries = 0;
     loop {
+        let mut command = Command::new(path.as_deref().unwrap_or(Path::new(name)));
+        command.arg0(name).args(args).env_clear().envs(env.iter().map(|(k, v)| (k, v)));
+        command.current_dir(cwd).process_group(0).kill_on_drop(true);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(if exec.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
         match command.spawn() {
             Ok(child) => return Ok(child),
             Err(error) if busy(&error) && tries < BUSY_TRIES => tries += 1,
+            // A script that does not say what reads it: only the slow way hands it to a shell.
+            Err(error) if path.is_some() && unreadable(&error) => path = None,
             Err(error) => {
-                let what = format!("start `{program}` in {cwd} (is it installed and on PATH?)");
+                let what = format!("start `{name}` in {cwd} (is it installed and on PATH?)");
                 return Err(io(what)(error));
             }
         }
         tokio::time::sleep(BUSY_PAUSE).await;
     }
+}
+
+/// Where a program that is named without a path lies, by the `PATH` it is started with; `None` where
+/// it is left to the system to find it, or to say that there is none.
+fn on_path(program: &str, env: &[(String, String)]) -> Option<PathBuf> {
+    if program.contains('/') {
+        return None;
+    }
+    let (_, path) = env.iter().rev().find(|(name, _)| name == "PATH")?;
+    let runs = |file: &PathBuf| {
+        let found = std::fs::metadata(file);
+        found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    // A relative part would be looked for in another directory than the command's.
+    let dirs = path.split(':').take_while(|dir| dir.starts_with('/'));
+    dirs.map(|dir| Path::new(dir).join(program)).find(runs)
+}
+
+fn unreadable(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(nix::libc::ENOEXEC)
 }
 
 fn busy(error: &std::io::Error) -> bool {

@@ -310,3 +310,27 @@ async fn a_storm_of_double_forks_leaves_nobody() {
     assert_eq!(sandbox.exec(sh(script)).await.unwrap().code, Some(0));
     all_dead(sandbox.as_ref(), "pids", 60).await;
 }
+
+#[tokio::test]
+async fn programs_are_found_by_the_path_of_the_command() {
+    let place = place();
+    let sandbox = place.sandbox().await;
+    let bin = format!("{}/bin", sandbox.home());
+    // `put` makes scripts that say what reads them executable; the other one is made so by hand.
+    sandbox.put(&format!("{bin}/says"), b"#!/bin/sh\necho says $0 $1\n").await.unwrap();
+    sandbox.put(&format!("{bin}/plain"), b"echo plain $1\n").await.unwrap();
+    fs::set_permissions(format!("{bin}/plain"), fs::Permissions::from_mode(0o700)).unwrap();
+    let run = async |argv: [&str; 2], path: String| {
+        let mut exec = sh("");
+        exec.argv = argv.map(str::to_owned).to_vec();
+        exec.env = vec![("PATH".to_owned(), path)];
+        sandbox.exec(exec).await.map(|exit| out(&exit))
+    };
+    let all = format!("/nowhere:{bin}:/usr/bin:/bin");
+    assert_eq!(run(["says", "a"], all.clone()).await.unwrap(), format!("says {bin}/says a"));
+    assert_eq!(run(["plain", "b"], all.clone()).await.unwrap(), "plain b");
+    assert_eq!(run(["echo", "c"], all.clone()).await.unwrap(), "c");
+    let relative = format!("../home/bin:{all}");
+    assert!(run(["says", "d"], relative).await.unwrap().ends_with("says d"));
+    assert!(run(["says", "e"], "/usr/bin:/bin".to_owned()).await.is_err());
+}

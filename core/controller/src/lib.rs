@@ -13,6 +13,7 @@ pub mod journal;
 pub mod limits;
 pub mod outcome;
 pub mod plan;
+pub mod pool;
 pub mod programs;
 pub mod reach;
 pub mod reward;

@@ -16,12 +16,32 @@ pub const SETUP: Duration = Duration::from_secs(600);
 pub const AGENT: Duration = Duration::from_secs(3_600);
 /// For an agent to print its version.
 pub const VERSION: Duration = Duration::from_secs(60);
+/// For another attempt to have asked the same agent for its version.
+pub const VERSION_WAIT: Duration = Duration::from_secs(300);
 /// For the evaluation, unless the task says otherwise.
 pub const EVALUATE: Duration = Duration::from_secs(600);
 /// For a sandbox to be destroyed.
 pub const DESTROY: Duration = Duration::from_secs(60);
 /// Between two searches for sandboxes that nobody owns.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// What is added to the longest that the steps of an attempt may take, before it counts as stuck.
+pub const ATTEMPT_MARGIN: Duration = Duration::from_secs(60);
+/// For the first sandbox to reach the gateway, each time it is tried.
+pub const REACH: Duration = Duration::from_secs(20);
+/// How often the first sandbox tries to reach the gateway.
+pub const REACH_TRIES: u32 = 3;
+/// Between two of those tries.
+pub const REACH_PAUSE: Duration = Duration::from_secs(1);
+/// For a warm sandbox to show that it runs commands.
+pub const BORROW_TEST: Duration = Duration::from_secs(10);
+/// Between two looks at warm sandboxes and at how full the machine is.
+pub const TEND_EVERY: Duration = Duration::from_secs(5);
+/// After a warm sandbox could not be made; doubles with each further failure.
+pub const REFILL_PAUSE: Duration = Duration::from_secs(5);
+/// Longest such pause.
+pub const REFILL_PAUSE_MOST: Duration = Duration::from_secs(300);
+/// For all that is made or unmade to be done with at the end of a job.
+pub const POOL_CLOSE: Duration = Duration::from_secs(90);
 /// For the journal to be read and samples to be built.
 pub const COLLECT: Duration = Duration::from_secs(300);
 /// What a command's own deadline may be overrun by before the wait for it is given up.
@@ -80,6 +100,16 @@ pub const POST_PAUSE: Duration = Duration::from_millis(250);
 pub const TASK_FILE_BYTES: u64 = 4 << 20;
 /// Tasks of one file or folder.
 pub const TASKS: usize = 1_000_000;
+/// Open files of one attempt: pipes and process handle, its connection, an engine's, a journal.
+pub const FILES_PER_ATTEMPT: u64 = 6;
+/// Open files of all else.
+pub const FILES_BASE: u64 = 256;
+/// Files that must still be openable for anything more to be started.
+pub const FILES_SPARE: u64 = 64;
+/// News of attempts and machine that wait for the job to hear them.
+pub const NEWS: usize = 1_024;
+/// Requests to cancel attempts that wait for the job to hear them.
+pub const CANCELS: usize = 64;
 
 /// Largest body of a control request, in bytes.
 pub const API_BODY_BYTES: usize = 1 << 20;
@@ -89,5 +119,7 @@ pub const API_REQUEST: Duration = Duration::from_secs(300);
 pub const API_DRAIN: Duration = Duration::from_secs(10);
 
 const _: () = assert!(COLLECT.as_secs() <= API_REQUEST.as_secs(), "an answer may need a collect");
+const _: () = assert!(DESTROY.as_secs() < POOL_CLOSE.as_secs(), "the last one is waited for");
+const _: () = assert!(TEND_EVERY.as_secs() < SWEEP_EVERY.as_secs());
 const _: () = assert!(REWARD_BYTES < COMMAND_OUTPUT_BYTES);
 const _: () = assert!(SENT_ARTIFACT_BYTES <= COLLECT_BYTES && COLLECT_BYTES <= COLLECT_MOST_BYTES);

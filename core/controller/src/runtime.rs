@@ -7,18 +7,20 @@
 mod collect;
 mod guard;
 mod report;
+mod spec;
+mod touch;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rollgate_backends::{Backend, Sandbox};
+use rollgate_backends::Sandbox;
 use rollgate_harness::Harness;
 use rollgate_pipeline::exchange::SessionState;
 use rollgate_pipeline::id::SessionId;
 use rollgate_pipeline::record::{Budget, SessionOptions};
 use rollgate_shards::{CommandError, Created, Gate};
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 
 use crate::attempt::about::{About, Ended};
 use crate::attempt::{Place, Ran};
@@ -27,35 +29,43 @@ use crate::hooks::{Hook, Hooks};
 use crate::limits;
 use crate::outcome::{Outcome, Reason};
 use crate::plan::Try;
+use crate::pool::{Held, Pool};
 use crate::programs::Programs;
 use crate::reach::BaseUrls;
 use crate::task::{Agent, Task};
 
-pub use guard::{Cancel, Halt, guard};
+pub use guard::{Cancel, Halt, caught, guard};
 pub use report::{Report, Stages};
+pub use spec::{Sandboxes, life};
+use touch::Touch;
+pub use touch::UNREACHABLE;
 
 /// What attempts need and share.
 pub struct Runtime {
     /// The data plane.
     pub gate: Gate,
-    /// Where sandboxes are made.
-    pub backend: Arc<dyn Backend>,
+    /// Where sandboxes come from.
+    pub pool: Pool,
+    /// What they are made of.
+    pub sandboxes: Sandboxes,
     /// What agents are served.
     pub served: Served,
     /// Where sandboxes of this backend find the gateway.
     pub urls: BaseUrls,
     /// Programs of agents that are not on PATH.
     pub programs: Programs,
-    /// Who owns the sandboxes: this run.
-    pub owner: String,
     /// Attempts per task.
     pub siblings: u32,
     /// Hooks of all attempts, before the task's own.
     pub hooks: Vec<Hook>,
-    /// Names with versions by agent and the program that was asked.
-    versions: Mutex<BTreeMap<(String, String), String>>,
+    /// Names with versions by agent and the program that is asked.
+    versions: Mutex<BTreeMap<(String, String), Version>>,
     collects: Semaphore,
+    touch: Touch,
 }
+
+/// An agent's name and version, once one attempt has asked for it.
+type Version = Arc<OnceCell<String>>;
 
 /// What agents are told of the served model.
 #[derive(Clone, Debug)]
@@ -86,28 +96,29 @@ impl Runtime {
     /// A runtime for a job of groups of `siblings` attempts.
     pub fn new(
         gate: Gate,
-        backend: Arc<dyn Backend>,
-        served: Served,
-        urls: BaseUrls,
+        (pool, sandboxes): (Pool, Sandboxes),
+        (served, urls): (Served, BaseUrls),
         programs: Programs,
         siblings: u32,
     ) -> Self {
         Self {
             gate,
-            backend,
+            pool,
+            sandboxes,
             served,
             urls,
             programs,
-            owner: format!("run-{}", std::process::id()),
             siblings,
             hooks: Vec::new(),
             versions: Mutex::default(),
             collects: Semaphore::new(limits::COLLECTS),
+            touch: Touch::default(),
         }
     }
 
-    /// Makes one attempt. Never fails: how it went is in the report.
-    pub async fn attempt(&self, ask: &Ask, cancel: Cancel) -> Report {
+    /// Makes one attempt. Never fails: how it went is in the report. `up` is called once all is set up
+    /// and the agent is started.
+    pub async fn attempt(&self, ask: &Ask, cancel: Cancel, up: &(dyn Fn() + Sync)) -> Report {
         let mut report = Report::begin(&ask.agent.name);
         let options = SessionOptions {
             agent: Some(ask.agent.name.clone()),
@@ -127,7 +138,7 @@ impl Runtime {
             Err(halt) => return report.halted(halt),
         };
         report.session_id = Some(created.session_id.to_string());
-        let run = self.in_sandbox(ask, &created, &cancel, &mut report).await;
+        let run = caught(self.in_sandbox(ask, &created, (&cancel, up), &mut report)).await;
         report.settle(run);
         self.seal(&created.session_id, &mut report).await;
         report.stages.end("seal");
@@ -136,62 +147,44 @@ impl Runtime {
         report
     }
 
-    /// Makes a sandbox, works in it, and destroys it in every case.
+    /// Gets a sandbox, works in it, and destroys it in every case.
     async fn in_sandbox(
         &self,
         ask: &Ask,
         created: &Created,
-        cancel: &Cancel,
+        (cancel, up): (&Cancel, &(dyn Fn() + Sync)),
         report: &mut Report,
     ) -> Result<Graded, Halt> {
         let around = (ask.logs.as_path(), cancel);
         let mut hooks = Hooks::new(&self.hooks, &ask.task, about(ask, created), around);
-        let sandbox = self.sandbox(ask, cancel).await;
+        let held = self.sandbox(ask, cancel).await;
         report.stages.end("sandbox");
-        let sandbox = match sandbox {
-            Ok(sandbox) => sandbox,
+        let held = match held {
+            Ok(held) => held,
             Err(halt) => {
                 hooks.on_error(None, &Ended::new(halt.outcome, Some(&halt.reason), None)).await;
                 return Err(halt);
             }
         };
-        let run = self.work(ask, created, (sandbox.as_ref(), &mut hooks), cancel, report).await;
-        hooks.on_error(Some(sandbox.as_ref()), &told(&run)).await;
+        let sandbox = held.sandbox();
+        let run =
+            caught(self.work(ask, created, (sandbox, &mut hooks), (cancel, up), report)).await;
+        hooks.on_error(Some(sandbox), &told(&run)).await;
         report.stages.end("on_error");
-        let destroy = async { sandbox.destroy().await.map_err(|e| Reason::new("destroy", e)) };
+        let id = held.sandbox().id().to_owned();
+        let destroy = async { held.destroy().await.map_err(|e| Reason::new("destroy", e)) };
         if let Err(halt) = guard("destroy", limits::DESTROY, &Cancel::never(), destroy).await {
-            tracing::warn!(sandbox = sandbox.id(), "not destroyed, left to the sweep: {halt}");
+            tracing::warn!(sandbox = id, "not destroyed yet: {halt}");
         }
         report.stages.end("destroy");
         run
     }
 
-    /// A sandbox that is made too late is destroyed as soon as it is there.
-    async fn sandbox(&self, ask: &Ask, cancel: &Cancel) -> Result<Box<dyn Sandbox>, Halt> {
-        let unique = match ask.tried.retry {
-            0 => ask.attempt_id.clone(),
-            retry => format!("{}.retry-{retry}", ask.attempt_id),
-        };
-        let spec = ask.task.spec(unique, self.owner.clone(), ask.task.longest(&ask.agent));
-        let backend = self.backend.clone();
-        let mut making = tokio::spawn(async move { backend.create(&spec).await });
-        let made = async {
-            match (&mut making).await {
-                Ok(made) => made.map_err(|e| Reason::new("sandbox", e)),
-                Err(e) => Err(Reason::new("sandbox_panic", e)),
-            }
-        };
-        let made = guard("sandbox", limits::SANDBOX, cancel, made).await;
-        if made.is_err() && !making.is_finished() {
-            tokio::spawn(async move {
-                if let Ok(Ok(late)) = making.await
-                    && let Err(error) = late.destroy().await
-                {
-                    tracing::warn!(sandbox = late.id(), "not destroyed: {error}");
-                }
-            });
-        }
-        made
+    /// A sandbox that is made too late is destroyed by the pool as soon as it is there.
+    async fn sandbox(&self, ask: &Ask, cancel: &Cancel) -> Result<Held, Halt> {
+        let spec = self.sandboxes.spec(ask, self.programs.of(&ask.agent, ask.harness.as_ref()));
+        let borrow = async { self.pool.borrow(&spec).await.map_err(|e| Reason::new("sandbox", e)) };
+        guard("sandbox", limits::SANDBOX, cancel, borrow).await
     }
 
     async fn work(
@@ -199,19 +192,21 @@ impl Runtime {
         ask: &Ask,
         created: &Created,
         (sandbox, hooks): (&dyn Sandbox, &mut Hooks<'_>),
-        cancel: &Cancel,
+        (cancel, up): (&Cancel, &(dyn Fn() + Sync)),
         report: &mut Report,
     ) -> Result<Graded, Halt> {
+        self.touch.gateway(sandbox, &self.urls, cancel).await?;
         let mut place = Place::new(sandbox, &ask.task, &ask.agent, &ask.logs, cancel);
         place.prepare().await?;
         report.stages.end("setup");
         let harness = ask.harness.as_ref();
         let program = self.programs.of(&ask.agent, harness);
         let job = place.job(&self.urls, created.key.expose(), &self.served, program);
-        report.agent = self.agent(&place, harness, &job).await?;
+        report.agent = self.agent(&place, harness, (&job, cancel)).await?;
         report.stages.end("version");
         place.before_run(hooks).await?;
         report.stages.end("before_run");
+        up();
         let ran = place.run(harness, &job).await?;
         report.stages.end("agent");
         let state = patient(|| self.gate.describe(&created.session_id));
@@ -242,8 +237,8 @@ impl Runtime {
                 outcome,
                 task: &ask.task,
                 logs: &ask.logs,
-                backend: &self.backend,
-                owner: &self.owner,
+                pool: &self.pool,
+                sandboxes: &self.sandboxes,
             };
             match place.evaluate(evaluate, &bench).await? {
                 Ok(reward) => graded.reward = Some(reward),
@@ -267,21 +262,24 @@ impl Runtime {
         &self,
         place: &Place<'_>,
         harness: &dyn Harness,
-        job: &rollgate_harness::Job,
+        (job, cancel): (&rollgate_harness::Job, &Cancel),
     ) -> Result<String, Halt> {
-        let lock = || self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         let name = &place.agent.name;
-        // What is asked for its version is what will be started.
+        let ask = async || {
+            let version = place.version(harness, job).await?;
+            Ok(format!("{name} {version}").trim_end().to_owned())
+        };
+        if place.agent.version.is_some() {
+            return ask().await;
+        }
+        // What is asked for its version is what will be started. Those that come meanwhile wait: a
+        // thousand attempts that begin together ask once.
         let asked = harness.version_argv(job).and_then(|argv| argv.into_iter().next());
         let started = (name.clone(), asked.unwrap_or_default());
-        let known = lock().get(&started).cloned();
-        if let (None, Some(known)) = (&place.agent.version, known) {
-            return Ok(known);
-        }
-        let version = place.version(harness, job).await?;
-        let full = format!("{name} {version}").trim_end().to_owned();
-        lock().insert(started, full.clone());
-        Ok(full)
+        let lock = || self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().entry(started).or_default().clone();
+        let wait = async { Ok(known.get_or_try_init(ask).await.cloned()) };
+        guard("version", limits::VERSION_WAIT, cancel, wait).await?
     }
 
     /// Hands in the reward and seals the session, also after a failure or a cancellation.
@@ -303,9 +301,12 @@ impl Runtime {
 
 /// How an attempt that ran to its end is judged.
 pub struct Graded {
-    outcome: Outcome,
-    reason: Option<Reason>,
-    reward: Option<rollgate_pipeline::record::Reward>,
+    /// How it ended.
+    pub(crate) outcome: Outcome,
+    /// Why, where it did not go well.
+    pub(crate) reason: Option<Reason>,
+    /// What it earned.
+    pub(crate) reward: Option<rollgate_pipeline::record::Reward>,
 }
 
 impl Graded {

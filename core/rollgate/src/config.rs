@@ -4,13 +4,17 @@
 //! by one rule: `ROLLGATE_SECTION__KEY=value` sets `key` of `[section]`; the value is read as TOML,
 //! or taken as a string where it is not.
 
+mod places;
 mod raw;
+mod remote;
 mod rules;
 mod settled;
 
 use std::path::Path;
 
+pub use places::{Backends, Local, Places, Pool};
 pub use raw::Raw;
+pub use remote::{Docker, E2b};
 pub use settled::{
     Agents, Control, Durability, Engine, Inject, Kind, Log, LogFormat, Model, Node, Sessions,
     Settled, ShardDriver, Shards, base_url, default_in_flight, default_shards,
@@ -59,6 +63,18 @@ pub fn load(
         .map_err(|source| ConfigError::Read { path: shown.clone(), source })?;
     let raw = raw::parse(&shown, &text, environment)?;
     settled::settle(&shown, raw)
+}
+
+/// Reads the sections of a configuration file that say where sandboxes are made. The others are
+/// checked for unknown keys and nothing else.
+pub fn load_places(
+    path: &Path,
+    environment: impl Iterator<Item = (String, String)>,
+) -> Result<Places, ConfigError> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| ConfigError::Read { path: shown.clone(), source })?;
+    Places::settle(&shown, raw::parse(&shown, &text, environment)?)
 }
 
 #[cfg(test)]

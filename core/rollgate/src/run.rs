@@ -1,9 +1,11 @@
 //! `rollgate run`: tasks to samples.
 
+mod place;
 mod programs;
 mod progress;
 mod setting;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -13,6 +15,7 @@ use rollgate_controller::task::Columns;
 use tokio::sync::watch;
 
 use crate::exit::{Exit, Stop};
+use place::BackendName;
 use progress::Bar;
 use setting::Setting;
 
@@ -30,8 +33,8 @@ use setting::Setting;
   rollgate run tasks.jsonl --agent command --agent-arg python3 --agent-arg /path/agent.py \\
                --engine http://127.0.0.1:8000 --model /models/Qwen3-8B
 
-The same command again continues a run that was interrupted. The first Ctrl-C starts nothing more
-and lets attempts end; the second cancels them.
+The same command again continues a run that was interrupted, or killed: finished attempts are not
+made again. The first Ctrl-C starts nothing more and lets attempts end; the second cancels them.
 
 Exit codes: 0 all well; 1 some attempts failed for reasons outside the agent, or samples are
 unhealthy; 2 wrong use; 3 engine, sandbox or port; 130 interrupted.")]
@@ -59,6 +62,9 @@ pub struct RunArgs {
     /// Where sandboxes are made.
     #[arg(long, value_enum, default_value_t = BackendName::Local)]
     backend: BackendName,
+    /// Image or template of sandboxes whose task names none; a path is a folder with a Dockerfile.
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
     /// Base URL of an engine; may be repeated.
     #[arg(long, value_name = "URL", required_unless_present = "demo", conflicts_with = "demo")]
     engine: Vec<String>,
@@ -77,6 +83,33 @@ pub struct RunArgs {
     /// Attempts that run at once.
     #[arg(long, default_value_t = 64)]
     concurrency: usize,
+    /// Of them, those that may be starting at once: sandbox, files, set-up. Default: 8 per core.
+    #[arg(long, value_name = "N")]
+    starting: Option<usize>,
+    /// Sandboxes of a kind that are kept warm; default: `pool.warm` of --config, else none.
+    #[arg(long, value_name = "N")]
+    pool: Option<usize>,
+    /// How often an attempt that failed for reasons outside it is made again.
+    #[arg(long, default_value_t = 2)]
+    retries: u32,
+    /// Start at most so many tries, those that are made again included.
+    #[arg(long, value_name = "N")]
+    max_tries: Option<u64>,
+    /// Start nothing more once so many tokens were sampled.
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<u64>,
+    /// Cancel what runs after so many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    max_time_s: Option<u64>,
+    /// File with [pool] and [backends.*] (docs/configuration.md); a node's file will do.
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where the gateway listens; default: where sandboxes of the backend see it, any port.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// How sandboxes call the gateway, where that differs from its address.
+    #[arg(long, value_name = "URL")]
+    reach: Option<String>,
     /// Out directory.
     #[arg(short, long, default_value = "out")]
     out: PathBuf,
@@ -95,12 +128,6 @@ pub struct RunArgs {
     /// Level or filter of the log on stderr.
     #[arg(long, default_value = "warn")]
     log: String,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum BackendName {
-    /// This machine: private directories and process groups.
-    Local,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -126,12 +153,12 @@ impl From<FormatName> for Format {
 /// Runs the job and prints what it came to.
 pub fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     crate::logging::start(&args.log, crate::config::LogFormat::Text)?;
-    if args.concurrency == 0 {
-        return Err(Stop::wrong_use("--concurrency must be at least 1").into());
+    if args.concurrency == 0 || args.starting == Some(0) {
+        return Err(Stop::wrong_use("--concurrency and --starting must be at least 1").into());
     }
-    let setting = Setting::new(args)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let setting = Setting::new(args, &runtime)?;
     runtime.block_on(work(args, setting))
 }
 
@@ -177,6 +204,7 @@ async fn run_job(
     let mut show = |progress: job::Progress<'_>| bar.show(&progress);
     job::run(job, gate, told, &mut show).await.map_err(|error| match error {
         job::JobError::Wrong(message) => Stop::wrong_use(message),
+        job::JobError::Surroundings(message) => Stop::environment(message),
         job::JobError::Sink(error @ (SinkError::OtherSettings { .. } | SinkError::Foreign(_))) => {
             Stop::wrong_use(error)
         }

@@ -4,13 +4,24 @@
 //! one reading: a thousand commands that end together need a few readings, not a thousand.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::super::{COMMAND_MARKER, SANDBOX_MARKER};
 
-/// The latest reading and when it began.
-static LATEST: Mutex<Option<(Instant, Arc<Vec<Process>>)>> = Mutex::new(None);
+/// The readings of this process. One is made at a time; whoever asks meanwhile waits for the next one
+/// together with all the others, whether or not he was there first.
+static READINGS: Mutex<Readings> =
+    Mutex::new(Readings { begun: 0, ended: 0, under_way: false, latest: None });
+static ENDED: Condvar = Condvar::new();
+
+#[derive(Debug)]
+struct Readings {
+    /// Readings that were begun, and the number of the latest that ended.
+    begun: u64,
+    ended: u64,
+    under_way: bool,
+    latest: Option<Arc<Vec<Process>>>,
+}
 
 /// One process, as far as we need to know it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,16 +36,46 @@ pub(super) struct Process {
 
 /// A reading that began after this call.
 pub(super) fn snapshot() -> Arc<Vec<Process>> {
-    let asked = Instant::now();
-    // A reading is stored whole or not at all, so a panic elsewhere does not spoil it.
-    let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, processes)) = latest.as_ref().filter(|(began, _)| *began >= asked) {
-        return processes.clone();
+    let mut readings = lock();
+    let wanted = readings.begun + 1;
+    loop {
+        if let Some(latest) = readings.latest.as_ref().filter(|_| readings.ended >= wanted) {
+            return latest.clone();
+        }
+        if readings.under_way {
+            readings = ENDED.wait(readings).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        }
+        readings.under_way = true;
+        readings.begun += 1;
+        let mut turn = Turn { number: readings.begun, read: None };
+        drop(readings);
+        turn.read = Some(Arc::new(read_all()));
+        drop(turn);
+        readings = lock();
     }
-    let began = Instant::now();
-    let processes = Arc::new(read_all());
-    *latest = Some((began, processes.clone()));
-    processes
+}
+
+/// Whoever reads for all. Its end, also by a panic, lets the others go on.
+struct Turn {
+    number: u64,
+    read: Option<Arc<Vec<Process>>>,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut readings = lock();
+        readings.under_way = false;
+        if let Some(read) = self.read.take() {
+            (readings.latest, readings.ended) = (Some(read), self.number);
+        }
+        ENDED.notify_all();
+    }
+}
+
+fn lock() -> MutexGuard<'static, Readings> {
+    // A reading is stored whole or not at all, so a panic elsewhere does not spoil it.
+    READINGS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn read_all() -> Vec<Process> {
@@ -104,6 +145,23 @@ mod tests {
         let expected = Stat { pid: 7, state: b'R', parent: 3, group: 5, start_ticks: 4242 };
         assert_eq!(Stat::parse(7, line), Some(expected));
         assert_eq!(Stat::parse(7, b"7 (cut"), None);
+    }
+
+    #[test]
+    fn many_that_ask_at_once_share_a_few_readings() {
+        let before = lock().begun;
+        let threads: Vec<_> = (0..200)
+            .map(|_| {
+                std::thread::spawn(|| {
+                    let first = snapshot();
+                    let second = snapshot();
+                    assert!(!Arc::ptr_eq(&first, &second), "each look is one of its own");
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let made = lock().begun - before;
+        assert!(made < 100, "{made} readings for 400 looks");
     }
 
     #[test]

@@ -10,7 +10,9 @@ use rollgate_harness::{FileToWrite, HarnessError};
 
 use super::about::About;
 use super::*;
+use crate::pool::{Pool, PoolConfig};
 use crate::reward::REWARD_FILE_ENV;
+use crate::runtime::Sandboxes;
 
 /// A sandbox without processes: commands are answered from a table by their last argument.
 #[derive(Default)]
@@ -144,13 +146,14 @@ async fn grade_in(place: &Place<'_>, evaluate: &Evaluate) -> Result<Result<Rewar
         agent: "echo".to_owned(),
         session_id: "n-0".to_owned(),
     };
+    let pool = Pool::new(backend, PoolConfig::default(), "test");
     let bench = Bench {
         about: &about,
         outcome: Outcome::Done,
         task: place.task,
         logs: place.logs,
-        backend: &backend,
-        owner: "test",
+        pool: &pool,
+        sandboxes: &Sandboxes::default(),
     };
     place.evaluate(evaluate, &bench).await
 }

@@ -8,6 +8,8 @@ use rollgate_harness::{Ended as AgentEnded, HarnessError};
 
 use super::about::{About, Ended};
 use super::*;
+use crate::pool::{Pool, PoolConfig};
+use crate::runtime::Sandboxes;
 
 /// A place to try tasks in.
 pub(crate) struct Trial {
@@ -143,13 +145,15 @@ impl Trial {
         place.after_run(hooks, ran.outcome, ran.reason.as_ref()).await?;
         let mut went = Went { outcome: ran.outcome, reason: ran.reason, reward: None };
         if let Some(evaluate) = &task.evaluate {
+            let pool = Pool::new(self.backend.clone(), PoolConfig::default(), "trial");
+            let sandboxes = Sandboxes { owner: "trial".to_owned(), ..Sandboxes::default() };
             let bench = Bench {
                 about: &hooks.about().clone(),
                 outcome: went.outcome,
                 task,
                 logs: &logs,
-                backend: &self.backend,
-                owner: "trial",
+                pool: &pool,
+                sandboxes: &sandboxes,
             };
             match place.evaluate(evaluate, &bench).await? {
                 Ok(reward) => went.reward = Some(reward),

@@ -1,7 +1,5 @@
 //! Grading in a sandbox that the agent never saw.
 
-use std::time::Duration;
-
 use rollgate_backends::Sandbox;
 use rollgate_pipeline::record::Reward;
 
@@ -10,6 +8,7 @@ use super::grade::{Bench, Taken, excused, in_sandbox};
 use crate::attempt::inside::Inside;
 use crate::limits;
 use crate::outcome::Reason;
+use crate::pool::Held;
 use crate::runtime::{Cancel, Halt, guard};
 
 /// Makes a sandbox, grades in it, and destroys it in every case.
@@ -19,11 +18,12 @@ pub(super) async fn graded(
     taken: &Taken<'_>,
     bench: &Bench<'_>,
 ) -> Result<Result<Reward, Reason>, Halt> {
-    let sandbox = made(evaluate, image, taken.from.cancel, bench).await?;
-    let done = inside(sandbox.as_ref(), evaluate, taken, bench).await;
-    let destroy = async { sandbox.destroy().await.map_err(|e| Reason::new("destroy", e)) };
+    let held = made(evaluate, image, taken.from.cancel, bench).await?;
+    let done = inside(held.sandbox(), evaluate, taken, bench).await;
+    let id = held.sandbox().id().to_owned();
+    let destroy = async { held.destroy().await.map_err(|e| Reason::new("destroy", e)) };
     if let Err(halt) = guard("destroy", limits::DESTROY, &Cancel::never(), destroy).await {
-        tracing::warn!(sandbox = sandbox.id(), "not destroyed, left to the sweep: {halt}");
+        tracing::warn!(sandbox = id, "not destroyed yet: {halt}");
     }
     done
 }
@@ -58,39 +58,23 @@ fn moved(from: &Inside<'_>, to: &Inside<'_>, path: &str) -> String {
     path.to_owned()
 }
 
-/// A sandbox that is made too late is destroyed as soon as it is there.
+/// A sandbox that is made too late is destroyed by the pool as soon as it is there.
 async fn made(
     evaluate: &Evaluate,
     image: Option<&str>,
     cancel: &Cancel,
     bench: &Bench<'_>,
-) -> Result<Box<dyn Sandbox>, Halt> {
-    let unique = match bench.about.retry {
+) -> Result<Held, Halt> {
+    let id = match bench.about.retry {
         0 => format!("{}.verifier", bench.about.attempt_id),
         retry => format!("{}.retry-{retry}.verifier", bench.about.attempt_id),
     };
-    let mut spec = bench.task.spec(unique, bench.owner, Duration::ZERO);
-    spec.ttl = limits::SETUP.saturating_add(evaluate.timeout().saturating_mul(2));
+    let life = limits::SETUP.saturating_add(evaluate.timeout().saturating_mul(2));
+    let mut spec = bench.sandboxes.of(bench.task, life, id);
     if let Some(image) = image {
         spec.image = Some(image.to_owned());
     }
-    let backend = bench.backend.clone();
-    let mut making = tokio::spawn(async move { backend.create(&spec).await });
-    let made = async {
-        match (&mut making).await {
-            Ok(made) => made.map_err(|e| Reason::new("verifier_sandbox", e)),
-            Err(e) => Err(Reason::new("verifier_sandbox_panic", e)),
-        }
-    };
-    let made = guard("verifier_sandbox", limits::SANDBOX, cancel, made).await;
-    if made.is_err() && !making.is_finished() {
-        tokio::spawn(async move {
-            if let Ok(Ok(late)) = making.await
-                && let Err(error) = late.destroy().await
-            {
-                tracing::warn!(sandbox = late.id(), "not destroyed: {error}");
-            }
-        });
-    }
-    made
+    let borrow =
+        async { bench.pool.borrow(&spec).await.map_err(|e| Reason::new("verifier_sandbox", e)) };
+    guard("verifier_sandbox", limits::SANDBOX, cancel, borrow).await
 }

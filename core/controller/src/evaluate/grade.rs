@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
-use rollgate_backends::Backend;
 use rollgate_pipeline::record::Reward;
 
 use super::{Evaluate, Grader, Where, fresh, harbor, outside};
@@ -15,8 +13,9 @@ use crate::attempt::log;
 use crate::host::expanded;
 use crate::limits;
 use crate::outcome::{Outcome, Reason};
+use crate::pool::Pool;
 use crate::reward::{self, REWARD_FILE_ENV};
-use crate::runtime::Halt;
+use crate::runtime::{Halt, Sandboxes};
 use crate::task::{Command, Task};
 
 /// What a grading is done with.
@@ -29,10 +28,10 @@ pub struct Bench<'a> {
     pub task: &'a Task,
     /// Where logs go.
     pub logs: &'a Path,
-    /// Where fresh sandboxes are made.
-    pub backend: &'a Arc<dyn Backend>,
-    /// Who owns them.
-    pub owner: &'a str,
+    /// Where fresh sandboxes come from.
+    pub pool: &'a Pool,
+    /// What they are made of.
+    pub sandboxes: &'a Sandboxes,
 }
 
 impl Bench<'_> {

@@ -18,6 +18,7 @@ use crate::attempt::{artifacts, log};
 use crate::host;
 use crate::limits;
 use crate::outcome::{Outcome, Reason};
+use crate::plan::Why;
 use crate::post::post;
 use crate::runtime::{Cancel, Halt, guard};
 use crate::task::{Task, check};
@@ -191,7 +192,9 @@ impl<'a> Hooks<'a> {
                 tracing::warn!(attempt = self.about.attempt_id, "best effort: {halt}");
                 Ok(Added::default())
             }
-            Err(Halt { outcome: Outcome::Cancelled, .. }) => Err(Halt::cancelled("hook")),
+            Err(Halt { outcome: Outcome::Cancelled, .. }) => {
+                Err(Halt::cancelled("hook", Why::Asked))
+            }
             done => done,
         }
     }

@@ -381,13 +381,13 @@ async fn the_jobs_hooks_come_first() {
 #[tokio::test]
 async fn a_cancellation_cuts_a_hook_short() {
     let mut trial = Trial::new();
-    let (sender, receiver) = tokio::sync::watch::channel(false);
+    let (sender, receiver) = tokio::sync::watch::channel(None);
     trial.cancel = crate::runtime::Cancel::when(receiver);
     let list = r#"{"at":"before_run","exec":"sleep 1000"}"#;
     let task = trial.task(&hooks(list));
     let stop = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        sender.send_replace(true);
+        sender.send_replace(Some(crate::plan::Why::Asked));
     };
     let (went, ()) = tokio::join!(trial.run(&task, "true"), stop);
     assert_eq!(went.told(), "cancelled none cancelled");

@@ -7,6 +7,8 @@ use serde::Serialize;
 
 use crate::limits::{FAILURES_TOLD, UNKNOWN_PERCENT};
 use crate::outcome::{Outcome, Reason};
+use crate::plan::Group;
+use crate::pool::PoolCounts;
 use crate::sink::AttemptLine;
 
 /// What a job came to. Attempts that an earlier run settled are in `settled_earlier` only.
@@ -18,8 +20,12 @@ pub struct Summary {
     pub settled_earlier: u64,
     /// Attempts by outcome.
     pub outcomes: BTreeMap<Outcome, u64>,
-    /// Attempts that were never started, because the job was stopped.
+    /// Attempts that were never started, because the job was stopped or they were cancelled.
     pub not_started: u64,
+    /// Groups of which every attempt has a result that lasts; those of earlier runs not included.
+    pub groups_complete: u64,
+    /// Groups that are over in this run and lack some: a later run makes these.
+    pub groups_partial: u64,
     /// Tries that were made again.
     pub retries: u64,
     /// Attempts with a reward.
@@ -44,6 +50,10 @@ pub struct Summary {
     pub warnings: Vec<String>,
     /// Why the job stopped by itself.
     pub stopped: Option<String>,
+    /// What became of sandboxes.
+    pub sandboxes: PoolCounts,
+    /// Milliseconds from the first start to the end of the last clean-up.
+    pub took_ms: u64,
     #[serde(skip)]
     reward_sum: f64,
 }
@@ -92,6 +102,11 @@ impl Summary {
                 reason: line.reason.clone(),
             });
         }
+    }
+
+    pub(super) fn group(&mut self, group: Group) {
+        let complete = group.settled == group.attempts;
+        *(if complete { &mut self.groups_complete } else { &mut self.groups_partial }) += 1;
     }
 
     pub(super) fn finish(mut self) -> Self {

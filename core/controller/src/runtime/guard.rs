@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use tokio::sync::watch;
 
 use crate::outcome::{Outcome, Reason};
+use crate::plan::Why;
 
 /// Why an attempt does not go on.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,9 +25,17 @@ impl Halt {
         Self { outcome: Outcome::InfraFailed, reason }
     }
 
-    pub(crate) fn cancelled(step: &str) -> Self {
-        let reason = Reason::new("cancelled", format_args!("cancelled during step `{step}`"));
-        Self { outcome: Outcome::Cancelled, reason }
+    pub(crate) fn cancelled(step: &str, why: Why) -> Self {
+        match why {
+            Why::Asked => Self {
+                outcome: Outcome::Cancelled,
+                reason: Reason::new("cancelled", format_args!("cancelled during step `{step}`")),
+            },
+            Why::Late => Self::infra(Reason::new(
+                "attempt_deadline",
+                format_args!("the attempt took longer than all its steps may, in step `{step}`"),
+            )),
+        }
     }
 }
 
@@ -36,13 +45,13 @@ impl fmt::Display for Halt {
     }
 }
 
-/// Tells an attempt that it is cancelled.
+/// Tells an attempt that it is cancelled, and why.
 #[derive(Clone, Debug)]
-pub struct Cancel(Option<watch::Receiver<bool>>);
+pub struct Cancel(Option<watch::Receiver<Option<Why>>>);
 
 impl Cancel {
-    /// Cancelled once the sender says `true`.
-    pub fn when(signal: watch::Receiver<bool>) -> Self {
+    /// Cancelled once the sender says why.
+    pub fn when(signal: watch::Receiver<Option<Why>>) -> Self {
         Self(Some(signal))
     }
 
@@ -51,11 +60,12 @@ impl Cancel {
         Self(None)
     }
 
-    async fn cancelled(&self) {
+    async fn cancelled(&self) -> Why {
         if let Some(signal) = &self.0
-            && signal.clone().wait_for(|cancelled| *cancelled).await.is_ok()
+            && let Ok(why) = signal.clone().wait_for(Option::is_some).await
+            && let Some(why) = *why
         {
-            return;
+            return why;
         }
         std::future::pending().await
     }
@@ -71,7 +81,7 @@ pub async fn guard<T>(
     let caught = AssertUnwindSafe(work).catch_unwind();
     tokio::select! {
         biased;
-        () = cancel.cancelled() => Err(Halt::cancelled(step)),
+        why = cancel.cancelled() => Err(Halt::cancelled(step, why)),
         done = tokio::time::timeout(deadline, caught) => match done {
             Ok(Ok(result)) => result.map_err(Halt::infra),
             Ok(Err(panic)) => Err(Halt::infra(Reason::new(&format!("{step}_panic"), said(&*panic)))),
@@ -80,6 +90,14 @@ pub async fn guard<T>(
                 Err(Halt::infra(Reason::new(&format!("{step}_deadline"), what)))
             }
         },
+    }
+}
+
+/// Does work whose steps have deadlines of their own, with the panics between them caught.
+pub async fn caught<T>(work: impl Future<Output = Result<T, Halt>>) -> Result<T, Halt> {
+    match AssertUnwindSafe(work).catch_unwind().await {
+        Ok(done) => done,
+        Err(panic) => Err(Halt::infra(Reason::new("attempt_panic", said(&*panic)))),
     }
 }
 
@@ -115,13 +133,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_cancellation_cuts_short_but_a_lost_sender_does_not() {
-        let (sender, receiver) = watch::channel(false);
-        let cancel = Cancel::when(receiver);
-        let both = tokio::join!(check(&cancel, std::future::pending()), async {
-            sender.send(true).unwrap();
-        });
-        assert_eq!(both.0, "cancelled cancelled");
-        let (sender, receiver) = watch::channel(false);
+        for (why, told) in
+            [(Why::Asked, "cancelled cancelled"), (Why::Late, "infra_failed attempt_deadline")]
+        {
+            let (sender, receiver) = watch::channel(None);
+            let cancel = Cancel::when(receiver);
+            let both = tokio::join!(check(&cancel, std::future::pending()), async {
+                sender.send(Some(why)).unwrap();
+            });
+            assert_eq!(both.0, told);
+        }
+        let (sender, receiver) = watch::channel(None);
         drop(sender);
         assert_eq!(check(&Cancel::when(receiver), async { Ok(2) }).await, "2");
     }

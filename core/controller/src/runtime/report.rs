@@ -39,7 +39,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn begin(agent: &str) -> Self {
+    pub(crate) fn begin(agent: &str) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             outcome: Outcome::InfraFailed,
@@ -67,7 +67,7 @@ impl Report {
     }
 
     /// The attempt failed: whatever it had earned is void.
-    pub(super) fn fail(&mut self, halt: Halt) {
+    pub(crate) fn fail(&mut self, halt: Halt) {
         self.reward = None;
         // The first failure is the cause.
         if self.reason.is_none() || self.outcome.settles() {
@@ -76,7 +76,7 @@ impl Report {
         }
     }
 
-    pub(super) fn settle(&mut self, run: Result<Graded, Halt>) {
+    pub(crate) fn settle(&mut self, run: Result<Graded, Halt>) {
         match run {
             Ok(graded) => {
                 self.outcome = graded.outcome;

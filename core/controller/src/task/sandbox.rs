@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rollgate_backends::{Resources, Spec};
+use rollgate_backends::Resources;
 
 use super::{Agent, Image, Task, seconds};
 use crate::limits;
@@ -14,39 +14,6 @@ impl Task {
     pub fn agent_timeout(&self, agent: &Agent) -> Duration {
         let own = self.agent.as_ref().and_then(|agent| agent.timeout_s);
         seconds(own.or(self.timeout_s).or(agent.timeout_s), limits::AGENT)
-    }
-
-    /// The longest that its sandbox is needed: set-up, hooks, agent and evaluation, each at its
-    /// deadline.
-    pub fn longest(&self, agent: &Agent) -> Duration {
-        let setups = u32::try_from(self.setup.len() + 1).unwrap_or(u32::MAX);
-        let hooks = self.hooks.iter().map(|hook| hook.timeout().saturating_add(limits::SLACK));
-        let hooks = hooks.fold(Duration::ZERO, Duration::saturating_add);
-        // Taking artifacts, grading, and what is done around it.
-        let grading = self.evaluate.as_ref().map_or(Duration::ZERO, |evaluate| {
-            evaluate.timeout().saturating_mul(2).saturating_add(limits::SANDBOX)
-        });
-        [limits::SETUP.saturating_mul(setups), hooks, self.agent_timeout(agent), grading]
-            .into_iter()
-            .fold(limits::SLACK, Duration::saturating_add)
-    }
-
-    /// A sandbox for it, to live so long at least. An image that is still to be built is not in it:
-    /// see [`Image::build`].
-    pub fn spec(
-        &self,
-        attempt_id: impl Into<String>,
-        owner: impl Into<String>,
-        life: Duration,
-    ) -> Spec {
-        let mut spec = Spec::new(attempt_id, owner);
-        spec.image = match &self.image {
-            Some(Image::Named(name)) => Some(name.clone()),
-            Some(Image::Built(_)) | None => None,
-        };
-        spec.resources = self.resources;
-        spec.ttl = spec.ttl.max(life);
-        spec
     }
 }
 
@@ -116,37 +83,14 @@ mod tests {
     }
 
     #[test]
-    fn the_spec_has_the_image_and_what_may_be_used() {
-        let task =
-            task(r#","image":"python:3.12","resources":{"cpus":1.5,"memory_mib":512,"pids":64}"#);
-        let spec = task.spec("t.0", "run-1", Duration::from_secs(1));
-        assert_eq!(spec.image.as_deref(), Some("python:3.12"));
-        assert_eq!((spec.resources.cpus, spec.resources.memory_mib), (Some(1.5), Some(512)));
-        assert_eq!((spec.resources.disk_mib, spec.resources.pids), (None, Some(64)));
+    fn an_image_to_be_built_is_found_from_the_task_file() {
+        let task = task(
+            r#","image":{"build":"env","args":{"BASE":"b"},"timeout_s":9},"resources":{"pids":64}"#,
+        );
+        let build = task.image.as_ref().unwrap().build().unwrap();
+        assert_eq!((build.build.as_path(), &*build.args["BASE"]), (Path::new("dir/env"), "b"));
         let again: Task = serde_json::from_value(serde_json::to_value(&task).unwrap()).unwrap();
         assert_eq!(again, task);
-    }
-
-    #[test]
-    fn an_image_to_be_built_is_found_from_the_task_file() {
-        let task = task(r#","image":{"build":"env","args":{"BASE":"b"}}"#);
-        let build = task.image.as_ref().unwrap().build().unwrap();
-        assert_eq!(build.build, Path::new("dir/env"));
-        assert_eq!(build.args["BASE"], "b");
-        assert_eq!(task.spec("t.0", "run-1", Duration::ZERO).image, None);
-    }
-
-    #[test]
-    fn row_11_a_sandbox_outlives_the_agent_and_its_evaluation() {
-        let long = r#","agent":{"name":"x","timeout_s":50000},"setup":["a","b"],
-            "hooks":[{"at":"after_run","exec":"true","timeout_s":700}],
-            "evaluate":{"command":"true","timeout_s":9000}"#
-            .replace('\n', "");
-        let task = task(&long);
-        let agent = task.agent.clone().unwrap();
-        let life = task.longest(&agent);
-        assert!(life.as_secs() > 50_000 + 9_000 + 700 + 2 * limits::SETUP.as_secs(), "{life:?}");
-        assert!(task.spec("t.0", "o", life).ttl >= life);
     }
 
     #[test]

@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex};
 use rollgate_controller::job::{Control, Job, run};
 use rollgate_controller::outcome::Outcome;
 use rollgate_controller::plan::Policy;
+use rollgate_controller::pool::PoolConfig;
+use rollgate_controller::pool::watermark::{Marks, Watch};
 use rollgate_controller::programs::Programs;
-use rollgate_controller::runtime::Served;
+use rollgate_controller::runtime::{Sandboxes, Served};
 use rollgate_controller::sink::{AttemptLine, Format, RunSettings};
 use rollgate_controller::task::{Agent, parse};
 use serde_json::{Value, json};
@@ -56,7 +58,12 @@ async fn job(backend: Fakes, tasks: &str) -> Vec<AttemptLine> {
         served: Served { model: node::model_name(), max_context: 32_768 },
         programs: Programs::default(),
         urls: None,
-        policy: Policy { concurrency: 1, retries: 1, same_failures: 100 },
+        policy: Policy { concurrency: 1, retries: 1, same_failures: 100, ..Policy::default() },
+        hooks: Vec::new(),
+        sandboxes: Sandboxes { owner: "test".to_owned(), ..Sandboxes::default() },
+        pool: PoolConfig::default(),
+        watch: Watch { dirs: Vec::new(), marks: Marks::default() },
+        cancels: None,
         out: dir.path().join("out"),
         run: RunSettings { format: Format::Jsonl, settings: json!({}), notes: json!({}) },
     };

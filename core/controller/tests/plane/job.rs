@@ -4,16 +4,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use rollgate_controller::job::{Control, Job, JobError, Progress, Summary, run};
+use rollgate_controller::job::{Control, Job, JobError, Progress, Summary, Unwanted, run};
 use rollgate_controller::outcome::Outcome;
-use rollgate_controller::plan::Policy;
+use rollgate_controller::plan::{Backoff, Policy};
+use rollgate_controller::pool::PoolConfig;
+use rollgate_controller::pool::watermark::{Marks, Watch};
 use rollgate_controller::programs::Programs;
-use rollgate_controller::runtime::Served;
+use rollgate_controller::reach::BaseUrls;
+use rollgate_controller::runtime::{Sandboxes, Served};
 use rollgate_controller::sink::{AttemptLine, Format, RunSettings, read_samples};
 use rollgate_controller::task::{Agent, parse};
 use rollgate_pipeline::sample::{Sample, check};
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::node;
 use crate::sandboxes::{Fakes, words};
@@ -23,17 +26,29 @@ struct Bench {
     gate: rollgate_shards::Gate,
     backend: Arc<Fakes>,
     policy: Policy,
+    pool: PoolConfig,
+    urls: Option<BaseUrls>,
+    marks: Marks,
+    cancels: Option<mpsc::Receiver<Unwanted>>,
     control: watch::Sender<Control>,
     told: Vec<String>,
+}
+
+fn quick(concurrency: usize, retries: u32, same_failures: u32) -> Policy {
+    let backoff = Backoff { first_ms: 20, most_ms: 20 };
+    Policy { concurrency, retries, same_failures, backoff, ..Policy::default() }
 }
 
 impl Bench {
     async fn new(backend: Fakes) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let gate = node::gate(&dir.path().join("state")).await;
-        let policy = Policy { concurrency: 4, retries: 1, same_failures: 100 };
+        let policy = quick(4, 1, 100);
         let control = watch::Sender::new(Control::Run);
-        Self { dir, gate, backend: Arc::new(backend), policy, control, told: Vec::new() }
+        let pool = PoolConfig::default();
+        let (backend, told) = (Arc::new(backend), Vec::new());
+        let (urls, cancels, marks) = (None, None, Marks { disk_mib: 1, inodes: 1 });
+        Self { dir, gate, backend, policy, pool, urls, marks, cancels, control, told }
     }
 
     async fn run(&mut self, n: u32, tasks: &str) -> Result<Summary, JobError> {
@@ -45,8 +60,13 @@ impl Bench {
             backend: self.backend.clone(),
             served: Served { model: node::model_name(), max_context: 32_768 },
             programs: Programs::default(),
-            urls: None,
-            policy: self.policy,
+            urls: self.urls.clone(),
+            policy: self.policy.clone(),
+            hooks: Vec::new(),
+            sandboxes: Sandboxes { owner: "test".to_owned(), ..Sandboxes::default() },
+            pool: self.pool,
+            watch: Watch { dirs: vec![self.dir.path().to_owned()], marks: self.marks },
+            cancels: self.cancels.take(),
             out: self.out(),
             run: RunSettings { format: Format::Jsonl, settings: json!({}), notes: json!({}) },
         };
@@ -69,6 +89,11 @@ impl Bench {
                 }
                 Progress::Ended(line) => format!("ended {} {}", line.attempt_id, line.outcome),
                 Progress::Stopping(why) => format!("stopping {why}"),
+                Progress::Forgotten { attempt_id } => format!("forgotten {attempt_id}"),
+                Progress::Group { task_id, group } => {
+                    format!("group {task_id} {}/{}", group.settled, group.attempts)
+                }
+                Progress::Held(why) => format!("held {why:?}"),
             });
         };
         let summary = run(job, self.gate.clone(), control.subscribe(), &mut progress).await;
@@ -162,7 +187,8 @@ async fn infrastructure_failures_are_made_again_and_then_have_no_reward() {
     assert_eq!(bench.lines()[0].earlier[0].code, "sandbox");
     let told =
         ["planned 1 0", "started a.0 0", "retrying a.0 sandbox", "started a.0 1", "ended a.0 done"];
-    assert_eq!(bench.told, told);
+    assert_eq!(bench.told[..5], told);
+    assert_eq!(bench.told[5], "group a 1/1");
 
     // An agent that never calls the model is never graded.
     let silent = r#"{"task_id":"s","instruction":"exit 0","evaluate":{"command":["exit","0"]}}"#;
@@ -180,7 +206,7 @@ async fn infrastructure_failures_are_made_again_and_then_have_no_reward() {
 #[tokio::test]
 async fn the_same_failure_in_a_row_stops_the_job() {
     let mut bench = Bench::new(Fakes { fail_first: 1_000, ..Fakes::default() }).await;
-    bench.policy = Policy { concurrency: 1, retries: 0, same_failures: 3 };
+    bench.policy = quick(1, 0, 3);
     let summary = bench.run(10, r#"{"task_id":"a","instruction":"call 1"}"#).await.unwrap();
     assert_eq!((summary.count(Outcome::InfraFailed), summary.not_started), (3, 7));
     assert!(summary.stopped.unwrap().contains("3 attempts in a row failed the same way (sandbox)"));
@@ -218,4 +244,71 @@ async fn a_wrong_job_is_refused_before_anything_is_made() {
     assert_eq!(error, "task `a`: there is no agent called `nobody`");
     assert!(bench.run(0, r#"{"task_id":"a","instruction":"x"}"#).await.is_err());
     assert!(!bench.out().exists());
+}
+
+#[tokio::test]
+async fn attempts_and_groups_can_be_cancelled_while_the_job_runs() {
+    let mut bench = Bench::new(Fakes::default()).await;
+    bench.policy = quick(1, 1, 100);
+    let (unwanted, cancels) = mpsc::channel(4);
+    bench.cancels = Some(cancels);
+    for what in [Unwanted::Attempt("a.1".into()), Unwanted::Group("b".into())] {
+        unwanted.send(what).await.unwrap();
+    }
+    unwanted.send(Unwanted::Attempt("nobody.7".into())).await.unwrap();
+    let tasks = ["a", "b", "c"]
+        .map(|id| format!(r#"{{"task_id":"{id}","instruction":"call 1"}}"#))
+        .join("\n");
+    let summary = bench.run(2, &tasks).await.unwrap();
+    assert_eq!((summary.count(Outcome::Done), summary.not_started), (3, 3), "{:?}", bench.told);
+    assert_eq!((summary.groups_complete, summary.groups_partial), (1, 2));
+    assert!(bench.told.contains(&"forgotten a.1".to_owned()), "{:?}", bench.told);
+    // What was cancelled is made by a later run.
+    assert_eq!(bench.run(2, &tasks).await.unwrap().count(Outcome::Done), 3);
+}
+
+#[tokio::test]
+async fn a_job_whose_sandboxes_do_not_reach_the_gateway_fails_at_once_with_a_hint() {
+    let mut bench = Bench::new(Fakes::default()).await;
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    bench.urls = Some(BaseUrls::new(Some(&format!("http://{closed}")), closed));
+    let task = r#"{"task_id":"a","instruction":"call 1"}"#;
+    let error = bench.run(8, task).await.unwrap_err();
+    assert!(matches!(error, JobError::Surroundings(_)), "{error}");
+    assert!(error.to_string().contains("--reach URL"), "{error}");
+    assert_eq!(bench.lines().len(), 0, "no attempt was charged with it");
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_before_anything_is_made() {
+    let mut bench = Bench::new(Fakes::default()).await;
+    bench.marks.disk_mib = u64::MAX;
+    let task = r#"{"task_id":"a","instruction":"call 1"}"#;
+    let error = bench.run(1, task).await.unwrap_err();
+    assert!(matches!(error, JobError::Surroundings(_)), "{error}");
+    assert!(error.to_string().contains("pool.disk_mib"), "{error}");
+    assert_eq!(bench.backend.made.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_panic_in_an_attempt_leaves_no_sandbox_and_no_open_session() {
+    let mut bench = Bench::new(Fakes::default()).await;
+    bench.policy = quick(2, 0, 100);
+    let tasks = r#"{"task_id":"a","instruction":"panic"}
+        {"task_id":"b","instruction":"call 1"}"#;
+    let summary = bench.run(1, tasks).await.unwrap();
+    let both = (summary.count(Outcome::InfraFailed), summary.count(Outcome::Done));
+    assert_eq!(both, (1, 1), "{summary:#?}");
+    assert!(summary.reasons.contains_key("attempt_panic"), "{summary:#?}");
+}
+
+#[tokio::test]
+async fn warm_sandboxes_are_used_and_none_is_left() {
+    let mut bench = Bench::new(Fakes::default()).await;
+    bench.policy = quick(2, 0, 100);
+    bench.pool = PoolConfig { warm: 2, ..PoolConfig::default() };
+    let summary = bench.run(6, r#"{"task_id":"a","instruction":"call 1"}"#).await.unwrap();
+    assert_eq!(summary.count(Outcome::Done), 6);
+    assert!(summary.sandboxes.warm >= 1, "{:?}", summary.sandboxes);
+    assert!(summary.took_ms > 0);
 }

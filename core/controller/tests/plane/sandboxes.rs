@@ -103,6 +103,18 @@ impl Sandbox for Fake {
                 agent(&exec, 1).await;
                 std::future::pending().await
             }
+            // What the runtime asks of a sandbox itself: is it well, does it reach the gateway.
+            ["true"] => exit(0),
+            ["sh", "-c", _, "reach", url] => {
+                let addr = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
+                match addr.parse() {
+                    Ok(addr) if tokio::net::TcpStream::connect(addr).await.is_err() => exit(7),
+                    Ok(addr) => {
+                        exit(i32::from(call(addr, "GET /healthz", None, "").await.status != 200))
+                    }
+                    Err(_) => exit(6),
+                }
+            }
             ["exit", code] => exit(code.parse().unwrap()),
             _ => return Err(BackendError::Unusable(format!("cannot run {text:?}"))),
         })
@@ -146,7 +158,9 @@ impl Harness for Words {
             code => AgentOutcome::Failed(format!("exit code {code:?}")),
         }
     }
-    fn version_argv(&self, _job: &Job) -> Option<Vec<String>> {
+    fn version_argv(&self, job: &Job) -> Option<Vec<String>> {
+        // Called between the steps of an attempt, where no step catches it.
+        assert_ne!(job.instruction, "panic", "on purpose");
         None
     }
 }

@@ -1,5 +1,6 @@
 //! What was written: every key optional, none unknown.
 
+use rollgate_controller::hooks::Hook;
 use rollgate_pipeline::limits::Limits;
 use rollgate_pipeline::record::{HistoryMode, Retention};
 use rollgate_pipeline::rules::Rule;
@@ -20,6 +21,9 @@ pub struct Raw {
     pub(super) model: RawModel,
     pub(super) sessions: RawSessions,
     pub(super) limits: Limits,
+    pub(super) pool: RawPool,
+    pub(super) backends: RawBackends,
+    pub(super) hooks: Vec<Hook>,
     pub(super) log: RawLog,
 }
 
@@ -82,6 +86,38 @@ pub(super) struct RawSessions {
     pub orphan_grace_ms: Option<u64>,
     pub rules: Vec<Rule>,
     pub scenes: Vec<SceneRule>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawPool {
+    pub warm: Option<usize>,
+    pub refill: Option<usize>,
+    pub idle_s: Option<u64>,
+    pub creates_per_minute: Option<u32>,
+    pub creates_burst: Option<u32>,
+    pub disk_mib: Option<u64>,
+    pub inodes: Option<u64>,
+}
+
+/// A table for each backend that there is.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawBackends {
+    pub local: RawLocal,
+    pub docker: super::Docker,
+    pub e2b: super::E2b,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawLocal {
+    pub root: Option<String>,
+    pub path: Option<String>,
+    pub cpus: Option<f64>,
+    pub memory_mib: Option<u64>,
+    pub offer_cpus: Option<f64>,
+    pub offer_memory_mib: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]

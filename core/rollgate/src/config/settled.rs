@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use rollgate_controller::hooks::Hook;
 use rollgate_pipeline::engine::EngineKind;
 use rollgate_pipeline::exchange::{SessionDefaults, rule_set, scene_set};
 use rollgate_pipeline::limits::Limits;
@@ -11,6 +12,7 @@ use rollgate_pipeline::rules::Rule;
 use rollgate_pipeline::scene::SceneRule;
 use serde::{Deserialize, Serialize};
 
+use super::places::{self, Backends, Pool};
 use super::{ConfigError, Raw};
 
 /// A node's configuration.
@@ -30,8 +32,14 @@ pub struct Settled {
     pub sessions: Sessions,
     /// Bounds.
     pub limits: Limits,
+    /// How sandboxes are made and kept.
+    pub pool: Pool,
+    /// Where they are made.
+    pub backends: Backends,
     /// Logging.
     pub log: Log,
+    /// Hooks of all attempts.
+    pub hooks: Vec<Hook>,
     /// The engines. Last, since TOML wants tables of a list behind plain tables.
     pub engines: Vec<Engine>,
 }
@@ -292,12 +300,19 @@ pub(super) fn settle(path: &str, raw: Raw) -> Result<Settled, ConfigError> {
             scenes: raw.sessions.scenes,
         },
         limits: raw.limits,
-        log: Log {
-            level: raw.log.level.unwrap_or_else(|| "info".to_owned()),
-            format: raw.log.format.unwrap_or(LogFormat::Text),
-        },
+        pool: places::pool(raw.pool, &wrong)?,
+        backends: places::backends(raw.backends, &wrong)?,
+        log: log(raw.log),
+        hooks: raw.hooks,
         engines,
     })
+}
+
+fn log(raw: super::raw::RawLog) -> Log {
+    Log {
+        level: raw.level.unwrap_or_else(|| "info".to_owned()),
+        format: raw.format.unwrap_or(LogFormat::Text),
+    }
 }
 
 fn engines(

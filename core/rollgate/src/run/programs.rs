@@ -12,12 +12,12 @@ use crate::agents::bundle;
 use crate::exit::Stop;
 
 /// The programs of all agents that come in bundles. An agent that is neither in a bundle nor on PATH
-/// is an error that says how to install it.
+/// is an error that says how to install it; without a PATH it is not known here what sandboxes have.
 pub(super) fn find(
     tasks: &[Task],
     default: &Agent,
     dir: Option<&Path>,
-    path_env: &str,
+    path_env: Option<&str>,
 ) -> Result<Programs, Stop> {
     let mut programs = Programs::default();
     // Without a HOME there is no such directory, and PATH remains.
@@ -38,7 +38,8 @@ pub(super) fn find(
             Some(program) => {
                 programs.add(&agent.name, &version, program.to_string_lossy().into_owned());
             }
-            None => on_path(task, agent, harness.as_ref(), path_env)
+            None => path_env
+                .map_or(Ok(()), |path| on_path(task, agent, harness.as_ref(), path))
                 .map_err(|program| lacking(task, agent, &version, &program, dir.as_deref()))?,
         }
     }

@@ -17,6 +17,7 @@ pub(super) struct Bar {
     outcomes: BTreeMap<Outcome, u64>,
     rewards: (f64, u64),
     turns: u64,
+    groups: u64,
 }
 
 impl Bar {
@@ -27,7 +28,8 @@ impl Bar {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.enable_steady_tick(Duration::from_millis(250));
-        Self { bar, shown, running: 0, outcomes: BTreeMap::new(), rewards: (0.0, 0), turns: 0 }
+        let (outcomes, rewards) = (BTreeMap::new(), (0.0, 0));
+        Self { bar, shown, running: 0, outcomes, rewards, turns: 0, groups: 0 }
     }
 
     /// A line above the bar.
@@ -66,6 +68,12 @@ impl Bar {
                 }
                 self.bar.inc(1);
             }
+            Progress::Forgotten { .. } => self.bar.inc(1),
+            Progress::Group { group, .. } => {
+                self.groups += u64::from(group.settled == group.attempts);
+            }
+            Progress::Held(Some(why)) => self.say(&format!("starts nothing for now: {why}")),
+            Progress::Held(None) => self.say("goes on"),
             Progress::Stopping(why) => self.say(&format!("stops: {why}")),
         }
         self.bar.set_message(self.message());
@@ -84,7 +92,7 @@ impl Bar {
         if self.rewards.1 > 0 {
             let _ = write!(message, "  reward {:.2}", self.rewards.0 / self.rewards.1 as f64);
         }
-        let _ = write!(message, "  {} turns", self.turns);
+        let _ = write!(message, "  {} turns  {} groups complete", self.turns, self.groups);
         message
     }
 }
@@ -113,6 +121,14 @@ pub(super) fn table(summary: &Summary, out: &Path) -> String {
     let scenes = if scenes.is_empty() { String::new() } else { format!(": {}", scenes.join(", ")) };
     row("turns", format!("{}{scenes}", summary.turns));
     row("sampled tokens", summary.sampled_tokens.to_string());
+    let groups = (summary.groups_complete, summary.groups_partial);
+    row("groups", format!("{} complete, {} lack attempts", groups.0, groups.1));
+    let warm = match summary.sandboxes.warm {
+        0 => String::new(),
+        warm => format!(", {warm} of them warm when they were wanted"),
+    };
+    row("sandboxes", format!("{} made{warm}", summary.sandboxes.made));
+    row("time", time(summary));
     let unhealthy: Vec<_> =
         summary.unhealthy.iter().map(|(code, count)| format!("{code} x{count}")).collect();
     let health = match summary.samples {
@@ -136,6 +152,14 @@ pub(super) fn table(summary: &Summary, out: &Path) -> String {
     text
 }
 
+/// How long the run took, and how much came of it in a second.
+fn time(summary: &Summary) -> String {
+    let seconds = summary.took_ms as f64 / 1_000.0;
+    let each = |count: u64| count as f64 / seconds.max(0.001);
+    let (turns, tokens) = (each(summary.turns), each(summary.sampled_tokens));
+    format!("{seconds:.1} s: {turns:.1} turns and {tokens:.0} sampled tokens a second")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,12 +172,14 @@ mod tests {
         summary.turns = 10;
         summary.scenes = scenes;
         summary.warnings = warnings;
+        (summary.took_ms, summary.sampled_tokens) = (2_500, 500);
         let text = table(&summary, Path::new("out"));
         let has = |name: &str, value: &str| {
             let line = format!("{name:<24} {value}");
             assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line}: {text}");
         };
         has("turns", "10: main 8, unknown 2");
+        has("time", "2.5 s: 4.0 turns and 200 sampled tokens a second");
         has("warning", "2 of 10 turns are of no known scene");
         assert!(!table(&Summary::default(), Path::new("out")).contains("warning"));
     }

@@ -1,15 +1,17 @@
 //! From arguments to a job and the data plane that it runs on.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::Context as _;
-use rollgate_backends::local::{Local, LocalConfig};
 use rollgate_bench::engine::{EngineConfig, EngineHandle, start};
+use rollgate_controller::hooks::Hook;
 use rollgate_controller::job::Job;
-use rollgate_controller::plan::Policy;
+use rollgate_controller::plan::{JobBudget, Policy, Rate};
+use rollgate_controller::pool::PoolConfig;
+use rollgate_controller::pool::watermark::{Marks, Watch};
 use rollgate_controller::programs::Programs;
+use rollgate_controller::reach::BaseUrls;
 use rollgate_controller::runtime::Served;
 use rollgate_controller::sink::RunSettings;
 use rollgate_controller::task::{self, Agent, Task};
@@ -19,8 +21,9 @@ use rollgate_pipeline::render::Model;
 use rollgate_shards::Gate;
 use serde_json::json;
 
+use super::place::{self, Place, path_env};
 use super::{BackendName, RunArgs, programs};
-use crate::config;
+use crate::config::{self, Places};
 use crate::exit::Stop;
 use crate::node::{self, EngineSide, Plane};
 
@@ -39,7 +42,12 @@ struct Text {
 }
 
 impl Setting {
-    pub(super) fn new(args: &RunArgs) -> anyhow::Result<Self> {
+    /// To be called outside of the runtime, which the backend is made for.
+    pub(super) fn new(args: &RunArgs, runtime: &tokio::runtime::Runtime) -> anyhow::Result<Self> {
+        let places = match &args.config {
+            Some(path) => config::load_places(path, std::env::vars()).map_err(Stop::wrong_use)?,
+            None => Places::default(),
+        };
         let tasks = tasks(args)?;
         let unnamed = tasks.iter().any(|task| task.agent.is_none());
         if args.agent == "command" && args.agent_arg.is_empty() && unnamed {
@@ -47,12 +55,14 @@ impl Setting {
                            --agent-arg for each of its arguments";
             return Err(Stop::wrong_use(message).into());
         }
+        let place = runtime.block_on(async { place::make(args, &places) })?;
+        let reach = runtime.block_on(place.backend.reach()).map_err(Stop::environment)?;
         let (engines, engine) = engines(args)?;
         let side = node::engine_side(&engines, args.model_name.as_deref())?;
         let text = text(args, &side)?;
         let plane = Plane {
             node: "run".to_owned(),
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            listen: place::listen(&reach, args)?,
             shards: config::Shards {
                 count: args.shards.unwrap_or_else(config::default_shards),
                 driver: config::ShardDriver::Auto,
@@ -65,11 +75,14 @@ impl Setting {
             sessions: SessionDefaults::default(),
             engines,
         };
+        let path = matches!(args.backend, BackendName::Local).then(path_env);
         let agent = Agent { args: args.agent_arg.clone(), ..Agent::named(&args.agent) };
-        let programs = programs::find(&tasks, &agent, args.agents.as_deref(), &path_env())?;
+        let programs = programs::find(&tasks, &agent, args.agents.as_deref(), path.as_deref())?;
         let state_dir = args.out.join("state");
         let gate = node::start(plane, &side, Arc::clone(&text.model), &state_dir)?;
-        let job = job(args, tasks, agent, programs, &text)?;
+        let urls = args.reach.as_deref().map(|url| BaseUrls::new(Some(url), gate.agents_addr()));
+        let made = Made { place, pool: places.pool, hooks: places.hooks, urls, programs };
+        let job = job(args, tasks, agent, made, &text);
         Ok(Self { job, gate, engine })
     }
 }
@@ -139,27 +152,22 @@ fn text(args: &RunArgs, side: &EngineSide) -> anyhow::Result<Text> {
     }
 }
 
-fn job(
-    args: &RunArgs,
-    tasks: Vec<Task>,
-    agent: Agent,
+/// What a job is made of, besides tasks and model.
+struct Made {
+    place: Place,
+    pool: config::Pool,
+    hooks: Vec<Hook>,
+    urls: Option<BaseUrls>,
     programs: Programs,
-    text: &Text,
-) -> anyhow::Result<Job> {
-    let backend = match args.backend {
-        BackendName::Local => Local::new(LocalConfig {
-            root: sandbox_root()?,
-            rollgate: std::env::current_exe().context("cannot find the rollgate program itself")?,
-            keep: args.keep_sandboxes,
-            path_env: path_env(),
-        }),
-    };
+}
+
+fn job(args: &RunArgs, tasks: Vec<Task>, agent: Agent, made: Made, text: &Text) -> Job {
     let run = RunSettings {
         format: args.format.into(),
         settings: json!({
             "tasks": tasks,
             "agent": agent,
-            "backend": "local",
+            "backend": made.place.backend.name(),
             "n": args.n,
             "model": text.model.name,
             "tokenizer": text.model.tokenizer_digest,
@@ -172,28 +180,66 @@ fn job(
             "max_context": text.model.max_context,
         }),
     };
-    Ok(Job {
+    let (policy, pool) = (policy(args, &made), pool(args, &made));
+    let mut dirs = made.place.dirs;
+    dirs.push(args.out.clone());
+    Job {
         tasks,
         n: args.n,
         agent,
         harnesses: rollgate_harness::by_name,
-        backend: Arc::new(backend),
+        backend: made.place.backend,
         served: Served { model: text.model.name.clone(), max_context: text.model.max_context },
-        programs,
-        urls: None,
-        policy: Policy { concurrency: args.concurrency, ..Policy::default() },
+        programs: made.programs,
+        urls: made.urls,
+        policy,
+        hooks: made.hooks,
+        sandboxes: made.place.sandboxes,
+        pool,
+        watch: Watch {
+            dirs,
+            marks: Marks { disk_mib: made.pool.disk_mib, inodes: made.pool.inodes },
+        },
+        cancels: None,
         out: args.out.clone(),
         run,
-    })
+    }
 }
 
-/// PATH of local sandboxes.
-fn path_env() -> String {
-    std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned())
+fn policy(args: &RunArgs, made: &Made) -> Policy {
+    let rate = match (made.pool.creates_per_minute, made.pool.creates_burst) {
+        (0, 0) => made.place.rate,
+        (0, burst) => made.place.rate.map(|rate| Rate { burst, ..rate }),
+        (per_minute, burst) => Some(Rate { per_minute, burst: burst.max(1) }),
+    };
+    Policy {
+        concurrency: args.concurrency,
+        starting: starting(args),
+        retries: args.retries,
+        rate,
+        offer: made.place.offer,
+        budget: JobBudget {
+            tries: args.max_tries,
+            tokens: args.max_tokens,
+            time_ms: args.max_time_s.map(|seconds| seconds.saturating_mul(1_000)),
+        },
+        // Different runs on one machine must not move in step.
+        seed: u64::from(std::process::id()),
+        ..Policy::default()
+    }
 }
 
-/// Outside of every work tree, so that an agent's `git` finds its own repository or none.
-fn sandbox_root() -> Result<PathBuf, Stop> {
-    let user = nix::unistd::getuid();
-    Ok(std::env::temp_dir().join(format!("rollgate-{user}")).join("sandboxes"))
+fn pool(args: &RunArgs, made: &Made) -> PoolConfig {
+    PoolConfig {
+        warm: args.pool.unwrap_or(made.pool.warm),
+        refill: made.pool.refill,
+        creates: starting(args),
+        idle: Duration::from_secs(made.pool.idle_s),
+    }
+}
+
+/// Attempts that may be starting at once: what is asked for, else eight a core.
+fn starting(args: &RunArgs) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    args.starting.unwrap_or(8 * cores).min(args.concurrency)
 }
