@@ -113,6 +113,23 @@ async fn a_build_that_fails_shows_the_end_of_its_log() {
     assert!(error.to_string().contains("no-such-base"), "{error}");
 }
 
+/// Row 30: the volumes that an image asks for go with their sandbox, or they fill the disk.
+#[tokio::test(flavor = "multi_thread")]
+async fn row_30_volumes_of_an_image_go_with_the_sandbox() {
+    let Some(engine) = engine() else { return };
+    let docker = Docker::new(config(&engine.socket()));
+    let dir = folder(&format!("FROM {IMAGE}\nVOLUME /srv/volume\n"));
+    let sandbox = docker.create(&with_image(text(dir.path()), "volumes")).await.unwrap();
+    let client = engine.client();
+    let count = || async {
+        let none = None::<bollard::query_parameters::ListVolumesOptions>;
+        client.list_volumes(none).await.unwrap().volumes.unwrap_or_default().len()
+    };
+    assert_eq!(count().await, 1);
+    sandbox.destroy().await.unwrap();
+    assert_eq!(count().await, 0);
+}
+
 /// An image without a shell cannot run commands, and says so.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_without_a_shell_or_sleep_is_told() {
