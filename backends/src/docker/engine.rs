@@ -264,6 +264,24 @@ mod tests {
         assert!(error.contains("unix://PATH or tcp://"), "{error}");
     }
 
+    /// Row 31: what the engine says is told with what to do, where people have met it before.
+    #[test]
+    fn row_31_refusals_that_people_meet_say_what_to_do() {
+        let check = |message: &str, part: &str| {
+            let fault = Fault::Refused { status: 500, message: message.to_owned() };
+            let text = engine("/s").error("do it", fault).to_string();
+            assert!(text.contains(message) && text.contains(part), "{text}");
+        };
+        check("write /f: no space left on device", "docker system prune");
+        check("exec: \"docker-init\": executable file not found in $PATH", "package `tini`");
+        check("network x not found", "docker network create");
+        check("--storage-opt is supported only for overlay over xfs", "leave `disk_mib` out");
+        check("bind source path does not exist: /x", "folders of the engine's machine");
+        let other = Fault::Refused { status: 418, message: "a teapot".to_owned() };
+        let text = engine("/s").error("do it", other).to_string();
+        assert_eq!(text, "cannot do it: the Docker engine says: a teapot (status 418)");
+    }
+
     /// Row 24: every call has a deadline.
     #[tokio::test]
     async fn row_24_an_engine_that_says_nothing_is_not_waited_for() {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rollgate_backends::{Backend, Docker, DockerConfig, Spec};
 
@@ -91,6 +92,20 @@ async fn row_32_a_folder_is_built_once_for_all_who_ask() {
     changed.destroy().await.unwrap();
     assert_eq!(proxy.asked("/build"), 2);
     assert_eq!(engine.containers_of("built").await, [""; 0]);
+}
+
+/// Row 33: an image that takes long is not a sandbox that does not start.
+#[tokio::test(flavor = "multi_thread")]
+async fn row_33_a_long_build_is_not_counted_as_a_start() {
+    let Some(engine) = engine() else { return };
+    let create_timeout = Duration::from_secs(12);
+    let docker = Docker::new(DockerConfig { create_timeout, ..config(&engine.socket()) });
+    let dir = folder(&format!("FROM {IMAGE}\nRUN sleep 13; echo slept > /srv/slept\n"));
+    let began = Instant::now();
+    let sandbox = docker.create(&with_image(text(dir.path()), "slow-build")).await.unwrap();
+    assert!(began.elapsed() > create_timeout);
+    assert_eq!(out(&sandbox.exec(sh("cat /srv/slept")).await.unwrap()), "slept");
+    sandbox.destroy().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
