@@ -112,6 +112,7 @@ impl Engine {
     async fn client(&self) -> Result<&Docker, Fault> {
         self.client
             .get_or_try_init(|| async {
+                plain(&self.host, std::env::var_os("DOCKER_TLS_VERIFY").is_some())?;
                 let docker = match self.host.strip_prefix("unix://") {
                     Some(path) => Docker::connect_with_unix(
                         path,
@@ -186,6 +187,18 @@ impl Engine {
     }
 }
 
+/// Refuses an engine that is set up for TLS, rather than talk to it in the open.
+fn plain(host: &str, tls: bool) -> Result<(), Fault> {
+    if tls && !host.starts_with("unix://") || host.starts_with("https://") {
+        return Err(Fault::Unreachable(
+            "TLS to engines (DOCKER_TLS_VERIFY, https) is not supported: forward its socket, for \
+             example with `ssh -L /tmp/docker.sock:/var/run/docker.sock HOST`"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
 async fn within<T>(
     deadline: Duration,
     asking: impl Future<Output = Result<T, Error>>,
@@ -244,8 +257,29 @@ mod tests {
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         let error = why(host).await;
         assert!(error.contains("refused") && error.contains("systemctl"), "{error}");
+        assert!(why("https://there:1").await.contains("ssh -L"));
+        assert!(plain("tcp://there:1", true).is_err() && plain("tcp://there:1", false).is_ok());
+        assert!(plain("unix:///there", true).is_ok());
         let error = why("ssh://there").await;
         assert!(error.contains("unix://PATH or tcp://"), "{error}");
+    }
+
+    /// Row 31: what the engine says is told with what to do, where people have met it before.
+    #[test]
+    fn row_31_refusals_that_people_meet_say_what_to_do() {
+        let check = |message: &str, part: &str| {
+            let fault = Fault::Refused { status: 500, message: message.to_owned() };
+            let text = engine("/s").error("do it", fault).to_string();
+            assert!(text.contains(message) && text.contains(part), "{text}");
+        };
+        check("write /f: no space left on device", "docker system prune");
+        check("exec: \"docker-init\": executable file not found in $PATH", "package `tini`");
+        check("network x not found", "docker network create");
+        check("--storage-opt is supported only for overlay over xfs", "leave `disk_mib` out");
+        check("bind source path does not exist: /x", "folders of the engine's machine");
+        let other = Fault::Refused { status: 418, message: "a teapot".to_owned() };
+        let text = engine("/s").error("do it", other).to_string();
+        assert_eq!(text, "cannot do it: the Docker engine says: a teapot (status 418)");
     }
 
     /// Row 24: every call has a deadline.

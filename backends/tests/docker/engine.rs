@@ -261,7 +261,7 @@ pub async fn running(sandbox: &dyn Sandbox, what: &str) -> usize {
 pub async fn eventually<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F) {
     let began = Instant::now();
     while !check().await {
-        assert!(began.elapsed() < Duration::from_secs(30), "not within 30 s: {what}");
+        assert!(began.elapsed() < Duration::from_secs(90), "not within 90 s: {what}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

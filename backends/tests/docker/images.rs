@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rollgate_backends::{Backend, Docker, DockerConfig, Spec};
 
@@ -93,6 +94,20 @@ async fn row_32_a_folder_is_built_once_for_all_who_ask() {
     assert_eq!(engine.containers_of("built").await, [""; 0]);
 }
 
+/// Row 33: an image that takes long is not a sandbox that does not start.
+#[tokio::test(flavor = "multi_thread")]
+async fn row_33_a_long_build_is_not_counted_as_a_start() {
+    let Some(engine) = engine() else { return };
+    let create_timeout = Duration::from_secs(12);
+    let docker = Docker::new(DockerConfig { create_timeout, ..config(&engine.socket()) });
+    let dir = folder(&format!("FROM {IMAGE}\nRUN sleep 13; echo slept > /srv/slept\n"));
+    let began = Instant::now();
+    let sandbox = docker.create(&with_image(text(dir.path()), "slow-build")).await.unwrap();
+    assert!(began.elapsed() > create_timeout);
+    assert_eq!(out(&sandbox.exec(sh("cat /srv/slept")).await.unwrap()), "slept");
+    sandbox.destroy().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_that_fails_shows_the_end_of_its_log() {
     let Some(engine) = engine() else { return };
@@ -111,6 +126,23 @@ async fn a_build_that_fails_shows_the_end_of_its_log() {
     let dir = folder("FROM no-such-base:1\n");
     let error = docker.create(&with_image(text(dir.path()), "unbuilt")).await.err().unwrap();
     assert!(error.to_string().contains("no-such-base"), "{error}");
+}
+
+/// Row 30: the volumes that an image asks for go with their sandbox, or they fill the disk.
+#[tokio::test(flavor = "multi_thread")]
+async fn row_30_volumes_of_an_image_go_with_the_sandbox() {
+    let Some(engine) = engine() else { return };
+    let docker = Docker::new(config(&engine.socket()));
+    let dir = folder(&format!("FROM {IMAGE}\nVOLUME /srv/volume\n"));
+    let sandbox = docker.create(&with_image(text(dir.path()), "volumes")).await.unwrap();
+    let client = engine.client();
+    let count = || async {
+        let none = None::<bollard::query_parameters::ListVolumesOptions>;
+        client.list_volumes(none).await.unwrap().volumes.unwrap_or_default().len()
+    };
+    assert_eq!(count().await, 1);
+    sandbox.destroy().await.unwrap();
+    assert_eq!(count().await, 0);
 }
 
 /// An image without a shell cannot run commands, and says so.

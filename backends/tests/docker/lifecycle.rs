@@ -123,6 +123,10 @@ async fn the_gateway_is_reached_where_reach_says() {
     assert!(error.contains("--internal"), "{error}");
     let error = on("no-such-net").reach().await.unwrap_err().to_string();
     assert!(error.contains("docker network create"), "{error}");
+    let error = on("no-such-net").create(&Spec::new("a", "no-net")).await.err().unwrap();
+    let error = error.to_string();
+    assert!(error.contains("docker network create") && error.contains("it is removed"), "{error}");
+    assert_eq!(engine.containers_of("no-net").await, [""; 0]);
     let bridged = on(NETWORK);
     let Reach::Address(address) = bridged.reach().await.unwrap() else { panic!("no address") };
     assert!(matches!(address, IpAddr::V4(address) if address.is_private()), "{address}");
