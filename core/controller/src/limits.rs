@@ -81,6 +81,8 @@ pub const TASK_FILE_BYTES: u64 = 4 << 20;
 /// Tasks of one file or folder.
 pub const TASKS: usize = 1_000_000;
 
+const _: () = assert!(SENT_ARTIFACT_BYTES <= COLLECT_BYTES && COLLECT_BYTES <= COLLECT_MOST_BYTES);
+
 /// Largest body of a control request, in bytes.
 pub const API_BODY_BYTES: usize = 1 << 20;
 /// For one control request, its answer built.
@@ -90,4 +92,3 @@ pub const API_DRAIN: Duration = Duration::from_secs(10);
 
 const _: () = assert!(COLLECT.as_secs() <= API_REQUEST.as_secs(), "an answer may need a collect");
 const _: () = assert!(REWARD_BYTES < COMMAND_OUTPUT_BYTES);
-const _: () = assert!(SENT_ARTIFACT_BYTES <= COLLECT_BYTES && COLLECT_BYTES <= COLLECT_MOST_BYTES);

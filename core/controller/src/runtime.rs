@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rollgate_backends::{Backend, Sandbox};
+use rollgate_backends::{Backend, Sandbox, Spec};
 use rollgate_harness::Harness;
 use rollgate_pipeline::exchange::SessionState;
 use rollgate_pipeline::id::SessionId;
@@ -166,13 +166,21 @@ impl Runtime {
         run
     }
 
-    /// A sandbox that is made too late is destroyed as soon as it is there.
-    async fn sandbox(&self, ask: &Ask, cancel: &Cancel) -> Result<Box<dyn Sandbox>, Halt> {
+    /// What its sandbox is made of.
+    fn spec(&self, ask: &Ask) -> Spec {
         let unique = match ask.tried.retry {
             0 => ask.attempt_id.clone(),
             retry => format!("{}.retry-{retry}", ask.attempt_id),
         };
-        let spec = ask.task.spec(unique, self.owner.clone(), ask.task.longest(&ask.agent));
+        let mut spec = Spec::new(unique, self.owner.clone());
+        ask.task.shape(&mut spec);
+        spec.ttl = spec.ttl.max(ask.task.longest(&ask.agent));
+        spec
+    }
+
+    /// A sandbox that is made too late is destroyed as soon as it is there.
+    async fn sandbox(&self, ask: &Ask, cancel: &Cancel) -> Result<Box<dyn Sandbox>, Halt> {
+        let spec = self.spec(ask);
         let backend = self.backend.clone();
         let mut making = tokio::spawn(async move { backend.create(&spec).await });
         let made = async {
@@ -243,7 +251,7 @@ impl Runtime {
                 task: &ask.task,
                 logs: &ask.logs,
                 backend: &self.backend,
-                owner: &self.owner,
+                spec: &self.spec(ask),
             };
             match place.evaluate(evaluate, &bench).await? {
                 Ok(reward) => graded.reward = Some(reward),

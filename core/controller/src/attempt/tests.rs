@@ -150,7 +150,7 @@ async fn grade_in(place: &Place<'_>, evaluate: &Evaluate) -> Result<Result<Rewar
         task: place.task,
         logs: place.logs,
         backend: &backend,
-        owner: "test",
+        spec: &rollgate_backends::Spec::new("t.0", "test"),
     };
     place.evaluate(evaluate, &bench).await
 }

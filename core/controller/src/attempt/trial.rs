@@ -149,7 +149,7 @@ impl Trial {
                 task,
                 logs: &logs,
                 backend: &self.backend,
-                owner: "trial",
+                spec: &Spec::new("t.0", "trial"),
             };
             match place.evaluate(evaluate, &bench).await? {
                 Ok(reward) => went.reward = Some(reward),

@@ -1,7 +1,5 @@
 //! Grading in a sandbox that the agent never saw.
 
-use std::time::Duration;
-
 use rollgate_backends::Sandbox;
 use rollgate_pipeline::record::Reward;
 
@@ -65,12 +63,12 @@ async fn made(
     cancel: &Cancel,
     bench: &Bench<'_>,
 ) -> Result<Box<dyn Sandbox>, Halt> {
-    let unique = match bench.about.retry {
-        0 => format!("{}.verifier", bench.about.attempt_id),
-        retry => format!("{}.retry-{retry}.verifier", bench.about.attempt_id),
-    };
-    let mut spec = bench.task.spec(unique, bench.owner, Duration::ZERO);
-    spec.ttl = limits::SETUP.saturating_add(evaluate.timeout().saturating_mul(2));
+    let mut spec = bench.spec.clone();
+    spec.attempt_id += ".verifier";
+    // Set-up and grading, each at its deadline.
+    let setups = u32::try_from(bench.task.setup.len() + 1).unwrap_or(u32::MAX);
+    let setup = limits::SETUP.saturating_mul(setups);
+    spec.ttl = setup.saturating_add(evaluate.timeout()).saturating_add(limits::SANDBOX);
     if let Some(image) = image {
         spec.image = Some(image.to_owned());
     }

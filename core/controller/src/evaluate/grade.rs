@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use rollgate_backends::Backend;
+use rollgate_backends::{Backend, Spec};
 use rollgate_pipeline::record::Reward;
 
 use super::{Evaluate, Grader, Where, fresh, harbor, outside};
@@ -31,8 +31,8 @@ pub struct Bench<'a> {
     pub logs: &'a Path,
     /// Where fresh sandboxes are made.
     pub backend: &'a Arc<dyn Backend>,
-    /// Who owns them.
-    pub owner: &'a str,
+    /// What the agent's sandbox was made of; so is a fresh one.
+    pub spec: &'a Spec,
 }
 
 impl Bench<'_> {

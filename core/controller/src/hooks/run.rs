@@ -179,9 +179,11 @@ impl<'a> Hooks<'a> {
         // What it takes out of the sandbox, and the commands for it, have the deadline each.
         let deadline = hook.timeout().saturating_mul(3).saturating_add(limits::SLACK);
         let done = guard("hook", deadline, self.cancel, doing).await;
-        let done = done.map_err(|Halt { outcome, reason }| Halt {
-            outcome,
-            reason: Reason::new("hook", format_args!("hook `{name}`: {}", reason.message)),
+        let done = done.map_err(|Halt { outcome, reason }| {
+            // A cancellation keeps its own code.
+            let code = if outcome == Outcome::InfraFailed { "hook" } else { &reason.code };
+            let what = format_args!("hook `{name}`: {}", reason.message);
+            Halt { outcome, reason: Reason::new(code, what) }
         });
         self.log(name, hook, began, done.as_ref().err()).await;
         match done {
@@ -191,7 +193,6 @@ impl<'a> Hooks<'a> {
                 tracing::warn!(attempt = self.about.attempt_id, "best effort: {halt}");
                 Ok(Added::default())
             }
-            Err(Halt { outcome: Outcome::Cancelled, .. }) => Err(Halt::cancelled("hook")),
             done => done,
         }
     }
