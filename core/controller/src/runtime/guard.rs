@@ -24,7 +24,7 @@ impl Halt {
         Self { outcome: Outcome::InfraFailed, reason }
     }
 
-    pub(crate) fn cancelled(step: &str) -> Self {
+    fn cancelled(step: &str) -> Self {
         let reason = Reason::new("cancelled", format_args!("cancelled during step `{step}`"));
         Self { outcome: Outcome::Cancelled, reason }
     }
