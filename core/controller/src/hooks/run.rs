@@ -78,9 +78,6 @@ impl<'a> Hooks<'a> {
         let known = Ended::default();
         for (name, hook) in self.at(Event::BeforeRun) {
             let added = self.hook(&name, hook, Some(inside), &known).await?;
-            for (path, text) in &added.files {
-                inside.put(&inside.path(path), text.as_bytes()).await?;
-            }
             inside.env.extend(added.env);
         }
         self.remember(inside).await
@@ -245,7 +242,11 @@ impl<'a> Hooks<'a> {
                 }
             }
             Action::Notify { .. } | Action::Program { .. } => {
-                return self.act_outside(hook, Some(inside), known).await;
+                let added = self.act_outside(hook, Some(inside), known).await?;
+                for (path, text) in &added.files {
+                    inside.put(&inside.path(path), text.as_bytes()).await?;
+                }
+                return Ok(added);
             }
         }
         Ok(Added::default())
