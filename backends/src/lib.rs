@@ -5,7 +5,6 @@ pub mod e2b;
 pub mod local;
 mod output;
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,8 +22,6 @@ pub struct Spec {
     pub owner: String,
     /// Image or template; `None`: the backend's own.
     pub image: Option<String>,
-    /// Arguments of its build, where it is built from a folder.
-    pub build_args: BTreeMap<String, String>,
     /// What it may use.
     pub resources: Resources,
     /// Its longest life; whoever holds it past that may find it gone.
@@ -65,7 +62,6 @@ impl Spec {
             attempt_id: attempt_id.into(),
             owner: owner.into(),
             image: None,
-            build_args: BTreeMap::new(),
             resources: Resources::default(),
             ttl: DEFAULT_TTL,
             mounts: Vec::new(),

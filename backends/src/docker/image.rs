@@ -3,7 +3,7 @@
 //! Many attempts ask for the same image at the same time; one of them prepares it, and all share
 //! how that ended.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
@@ -46,7 +46,7 @@ pub(super) async fn ready(engine: &Engine, spec: &Spec) -> Result<Image, Backend
         ));
     };
     if name.starts_with('/') || name.starts_with("./") {
-        return built(engine, Path::new(name), &spec.build_args).await;
+        return built(engine, Path::new(name)).await;
     }
     if let Some(image) = look(engine, name).await? {
         return Ok(image);
@@ -127,43 +127,32 @@ async fn pull(engine: &Engine, name: &str) -> Result<(), BackendError> {
     pulled.await.map_err(|fault| engine.error(&what, fault))
 }
 
-/// The image of a folder with a Dockerfile, named by what is in the folder and its arguments.
-async fn built(
-    engine: &Engine,
-    folder: &Path,
-    args: &BTreeMap<String, String>,
-) -> Result<Image, BackendError> {
+/// The image of a folder with a Dockerfile, named by what is in the folder.
+async fn built(engine: &Engine, folder: &Path) -> Result<Image, BackendError> {
     let owned = folder.to_owned();
     let packed = tokio::task::spawn_blocking(move || pack(&owned)).await;
     let (context, digest) = packed.map_err(|error| {
         BackendError::Unusable(format!("cannot read {}: {error}", folder.display()))
     })??;
-    let digest = with_args(&digest, args);
     let name = format!("rollgate-built:{}", digest.get(..32).unwrap_or(&digest));
     if let Some(image) = look(engine, &name).await? {
         return Ok(image);
     }
-    once(engine, &name, &name, || build(engine, folder, (&name, args), context)).await
+    once(engine, &name, &name, || build(engine, folder, &name, context)).await
 }
 
 async fn build(
     engine: &Engine,
     folder: &Path,
-    (name, args): (&str, &BTreeMap<String, String>),
+    name: &str,
     context: Vec<u8>,
 ) -> Result<(), BackendError> {
     let options = BuildImageOptionsBuilder::default()
         .t(name)
         .rm(true)
         .forcerm(true)
-        .networkmode(&engine.config.network);
-    let options = match args.is_empty() {
-        true => options.build(),
-        false => {
-            let args = args.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-            options.buildargs(&args.collect()).build()
-        }
-    };
+        .networkmode(&engine.config.network)
+        .build();
     let mut log = VecDeque::new();
     let built = engine.call(limits::IMAGE, |docker| {
         let body = bollard::body_full(context.into());
@@ -191,20 +180,6 @@ async fn build(
         folder.display(),
         log.join("\n")
     )))
-}
-
-/// The digest of a folder that is built with these arguments.
-fn with_args(folder: &str, args: &BTreeMap<String, String>) -> String {
-    if args.is_empty() {
-        return folder.to_owned();
-    }
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(folder.as_bytes());
-    for text in args.iter().flat_map(|(name, value)| [name, value]) {
-        hasher.update(&(text.len() as u64).to_le_bytes());
-        hasher.update(text.as_bytes());
-    }
-    hasher.finalize().to_hex().to_string()
 }
 
 /// The folder as an archive that depends on its contents alone, and the digest of that.

@@ -111,6 +111,8 @@ pub const NEWS: usize = 1_024;
 /// Requests to cancel attempts that wait for the job to hear them.
 pub const CANCELS: usize = 64;
 
+const _: () = assert!(SENT_ARTIFACT_BYTES <= COLLECT_BYTES && COLLECT_BYTES <= COLLECT_MOST_BYTES);
+
 /// Largest body of a control request, in bytes.
 pub const API_BODY_BYTES: usize = 1 << 20;
 /// For one control request, its answer built.
@@ -122,4 +124,3 @@ const _: () = assert!(COLLECT.as_secs() <= API_REQUEST.as_secs(), "an answer may
 const _: () = assert!(DESTROY.as_secs() < POOL_CLOSE.as_secs(), "the last one is waited for");
 const _: () = assert!(TEND_EVERY.as_secs() < SWEEP_EVERY.as_secs());
 const _: () = assert!(REWARD_BYTES < COMMAND_OUTPUT_BYTES);
-const _: () = assert!(SENT_ARTIFACT_BYTES <= COLLECT_BYTES && COLLECT_BYTES <= COLLECT_MOST_BYTES);

@@ -44,9 +44,10 @@ pub struct Task {
     /// Where the agent and all commands run; relative to the sandbox's own work directory.
     #[serde(default)]
     pub workdir: Option<String>,
-    /// What its sandbox is made of; `None`: the backend's own.
+    /// What its sandbox is made of: the name of an image or template, or the path of a folder with
+    /// a `Dockerfile`, which begins with `/`, or in a task file with `./`. `None`: the backend's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<Image>,
+    pub image: Option<String>,
     /// What its sandbox may use.
     #[serde(default, with = "sandbox::resources", skip_serializing_if = "sandbox::are_default")]
     pub resources: Resources,
@@ -127,30 +128,6 @@ impl Agent {
     pub fn timeout(&self) -> Duration {
         seconds(self.timeout_s, crate::limits::AGENT)
     }
-}
-
-/// What a sandbox is made of.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Image {
-    /// An image or template by its name.
-    Named(String),
-    /// One to be built from a folder.
-    Built(Build),
-}
-
-/// How an image is built.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Build {
-    /// Folder of the host with a `Dockerfile`.
-    pub build: PathBuf,
-    /// Build arguments.
-    #[serde(default)]
-    pub args: BTreeMap<String, String>,
-    /// Deadline in seconds; `None`: the backend's.
-    #[serde(default)]
-    pub timeout_s: Option<f64>,
 }
 
 /// A command: text for `sh -c`, or a program with its arguments.

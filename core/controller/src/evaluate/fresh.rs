@@ -69,7 +69,10 @@ async fn made(
         0 => format!("{}.verifier", bench.about.attempt_id),
         retry => format!("{}.retry-{retry}.verifier", bench.about.attempt_id),
     };
-    let life = limits::SETUP.saturating_add(evaluate.timeout().saturating_mul(2));
+    // Set-up and grading, each at its deadline.
+    let setups = u32::try_from(bench.task.setup.len() + 1).unwrap_or(u32::MAX);
+    let setup = limits::SETUP.saturating_mul(setups);
+    let life = setup.saturating_add(evaluate.timeout()).saturating_add(limits::SANDBOX);
     let mut spec = bench.sandboxes.of(bench.task, life, id);
     if let Some(image) = image {
         spec.image = Some(image.to_owned());

@@ -18,7 +18,6 @@ use crate::attempt::{artifacts, log};
 use crate::host;
 use crate::limits;
 use crate::outcome::{Outcome, Reason};
-use crate::plan::Why;
 use crate::post::post;
 use crate::runtime::{Cancel, Halt, guard};
 use crate::task::{Task, check};
@@ -79,9 +78,6 @@ impl<'a> Hooks<'a> {
         let known = Ended::default();
         for (name, hook) in self.at(Event::BeforeRun) {
             let added = self.hook(&name, hook, Some(inside), &known).await?;
-            for (path, text) in &added.files {
-                inside.put(&inside.path(path), text.as_bytes()).await?;
-            }
             inside.env.extend(added.env);
         }
         self.remember(inside).await
@@ -180,9 +176,11 @@ impl<'a> Hooks<'a> {
         // What it takes out of the sandbox, and the commands for it, have the deadline each.
         let deadline = hook.timeout().saturating_mul(3).saturating_add(limits::SLACK);
         let done = guard("hook", deadline, self.cancel, doing).await;
-        let done = done.map_err(|Halt { outcome, reason }| Halt {
-            outcome,
-            reason: Reason::new("hook", format_args!("hook `{name}`: {}", reason.message)),
+        let done = done.map_err(|Halt { outcome, reason }| {
+            // A cancellation keeps its own code.
+            let code = if outcome == Outcome::InfraFailed { "hook" } else { &reason.code };
+            let what = format_args!("hook `{name}`: {}", reason.message);
+            Halt { outcome, reason: Reason::new(code, what) }
         });
         self.log(name, hook, began, done.as_ref().err()).await;
         match done {
@@ -191,9 +189,6 @@ impl<'a> Hooks<'a> {
             {
                 tracing::warn!(attempt = self.about.attempt_id, "best effort: {halt}");
                 Ok(Added::default())
-            }
-            Err(Halt { outcome: Outcome::Cancelled, .. }) => {
-                Err(Halt::cancelled("hook", Why::Asked))
             }
             done => done,
         }
@@ -247,7 +242,11 @@ impl<'a> Hooks<'a> {
                 }
             }
             Action::Notify { .. } | Action::Program { .. } => {
-                return self.act_outside(hook, Some(inside), known).await;
+                let added = self.act_outside(hook, Some(inside), known).await?;
+                for (path, text) in &added.files {
+                    inside.put(&inside.path(path), text.as_bytes()).await?;
+                }
+                return Ok(added);
             }
         }
         Ok(Added::default())

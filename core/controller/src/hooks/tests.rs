@@ -351,6 +351,7 @@ async fn a_programs_answer_is_held_to_its_event() {
         ("after_run", r#"{"env":{"A":"b"}}"#, "come too late"),
         ("before_run", r#"{"reward":1}"#, "unknown field `reward`"),
         ("before_run", r#"{"files":{"../a":"b"}}"#, "may not hold `..`"),
+        ("before_run", r#"{"files":{"/etc/rollgate-never":"b"}}"#, "is refused"),
         ("before_run", "[1]", "its answer"),
     ] {
         let trial = Trial::new();
@@ -363,6 +364,9 @@ async fn a_programs_answer_is_held_to_its_event() {
         let went = trial.run(&trial.task(&hooks(&list)), "true").await;
         assert_eq!(went.outcome, Outcome::InfraFailed);
         assert!(went.why().contains(expected), "{}", went.why());
+        // Nobody has to have it.
+        let list = list.replace("required", "best_effort");
+        assert_eq!(trial.run(&trial.task(&hooks(&list)), "true").await.told(), "done none");
     }
 }
 

@@ -5,7 +5,7 @@ use rollgate_backends::Spec;
 /// BLAKE3 of all that makes a difference inside: image, resources, mounts. Each part goes in with its
 /// length, so that no two specs run into one another.
 pub fn digest(spec: &Spec) -> blake3::Hash {
-    let Spec { attempt_id: _, owner: _, image, build_args, resources, ttl: _, mounts } = spec;
+    let Spec { attempt_id: _, owner: _, image, resources, ttl: _, mounts } = spec;
     let mut hasher = blake3::Hasher::new();
     let mut part = |bytes: Option<&[u8]>| {
         let length = bytes.map_or(u64::MAX, |bytes| bytes.len() as u64);
@@ -13,11 +13,6 @@ pub fn digest(spec: &Spec) -> blake3::Hash {
         hasher.update(bytes.unwrap_or_default());
     };
     part(image.as_ref().map(String::as_bytes));
-    part(Some(&(build_args.len() as u64).to_le_bytes()));
-    for (name, value) in build_args {
-        part(Some(name.as_bytes()));
-        part(Some(value.as_bytes()));
-    }
     for number in [
         resources.cpus.map(f64::to_bits),
         resources.memory_mib,
@@ -57,7 +52,6 @@ mod tests {
             plain,
             spec(|spec| spec.image = Some(String::new())),
             spec(|spec| spec.image = Some("x".into())),
-            spec(|spec| drop(spec.build_args.insert("x".into(), "y".into()))),
             spec(|spec| spec.resources.cpus = Some(1.0)),
             spec(|spec| spec.resources.memory_mib = Some(1)),
             spec(|spec| spec.resources.disk_mib = Some(1)),

@@ -25,7 +25,7 @@ impl Halt {
         Self { outcome: Outcome::InfraFailed, reason }
     }
 
-    pub(crate) fn cancelled(step: &str, why: Why) -> Self {
+    fn cancelled(step: &str, why: Why) -> Self {
         match why {
             Why::Asked => Self {
                 outcome: Outcome::Cancelled,

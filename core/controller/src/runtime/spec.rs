@@ -8,7 +8,7 @@ use rollgate_backends::{Mount, Resources, Spec};
 use super::Ask;
 use crate::limits;
 use crate::plan::Room;
-use crate::task::{Agent, Image, Task};
+use crate::task::{Agent, Task};
 
 /// What all sandboxes of a job have in common.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -46,34 +46,17 @@ impl Sandboxes {
     /// what the job says.
     pub fn of(&self, task: &Task, life: Duration, id: String) -> Spec {
         let mut spec = Spec::new(id, self.owner.clone());
-        spec.image = self.image.clone();
-        match &task.image {
-            None => {}
-            Some(Image::Named(name)) => spec.image = Some(name.clone()),
-            Some(Image::Built(build)) => {
-                spec.image = Some(build.build.to_string_lossy().into_owned());
-                spec.build_args.clone_from(&build.args);
-            }
-        }
-        spec.resources = self.resources(task);
+        spec.image.clone_from(&self.image);
+        spec.resources = self.resources;
+        task.shape(&mut spec);
         spec.ttl = spec.ttl.max(life);
         spec.mounts.clone_from(&self.mounts);
         spec
     }
 
-    fn resources(&self, task: &Task) -> Resources {
-        let (own, all) = (task.resources, self.resources);
-        Resources {
-            cpus: own.cpus.or(all.cpus),
-            memory_mib: own.memory_mib.or(all.memory_mib),
-            disk_mib: own.disk_mib.or(all.disk_mib),
-            pids: own.pids.or(all.pids),
-        }
-    }
-
     /// What a task's sandbox takes of what the node offers.
     pub fn demand(&self, task: &Task) -> Room {
-        let resources = self.resources(task);
+        let resources = self.of(task, Duration::ZERO, String::new()).resources;
         Room {
             millicores: (resources.cpus.unwrap_or(0.0) * 1_000.0).ceil() as u64,
             memory_mib: resources.memory_mib.unwrap_or(0),
@@ -169,9 +152,6 @@ mod tests {
         assert_eq!((own.resources.cpus, own.resources.memory_mib), (Some(1.5), Some(512)));
         assert_eq!((own.resources.disk_mib, own.resources.pids), (None, Some(9)));
         assert_eq!(spec("").image.as_deref(), Some("job"));
-        let built = spec(r#","image":{"build":"env","args":{"BASE":"b"}}"#);
-        assert_eq!(built.image.as_deref(), Some("dir/env"));
-        assert_eq!(built.build_args["BASE"], "b");
     }
 
     #[test]

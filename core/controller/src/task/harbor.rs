@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::load::{Gathered, Loaded};
-use super::{Build, Image, Task, TaskError};
+use super::{Task, TaskError};
 use crate::evaluate::{Evaluate, Grader, Where};
 use crate::limits;
 use manifest::Manifest;
@@ -113,7 +113,7 @@ fn task(folder: &Path, remarks: &mut Vec<String>) -> Result<Task, TaskError> {
 }
 
 /// A ready image, else the folder to build one from.
-fn image(folder: &Path, manifest: &mut Manifest) -> Result<Option<Image>, TaskError> {
+fn image(folder: &Path, manifest: &mut Manifest) -> Result<Option<String>, TaskError> {
     let environment = folder.join("environment");
     for name in ["docker-compose.yaml", "docker-compose.yml"] {
         if environment.join(name).exists() {
@@ -121,14 +121,15 @@ fn image(folder: &Path, manifest: &mut Manifest) -> Result<Option<Image>, TaskEr
             return Err(TaskError::File { path: environment.join(name), what });
         }
     }
-    let (ready, timeout_s) = manifest.image()?;
-    Ok(match ready {
-        Some(name) => Some(Image::Named(name)),
-        None if environment.join("Dockerfile").is_file() => {
-            Some(Image::Built(Build { build: environment, args: BTreeMap::new(), timeout_s }))
-        }
-        None => None,
-    })
+    if let Some(ready) = manifest.image()? {
+        return Ok(Some(ready));
+    }
+    if !environment.join("Dockerfile").is_file() {
+        return Ok(None);
+    }
+    let path = environment.to_str().map(str::to_owned);
+    let what = "its path is not UTF-8".to_owned();
+    path.map(Some).ok_or(TaskError::File { path: environment, what })
 }
 
 fn text(folder: &Path, name: &str) -> Result<String, TaskError> {

@@ -83,8 +83,12 @@ impl<'a> Gathered<'a> {
             return Err(format!("more than {} tasks; split the file", limits::TASKS));
         }
         let folder = self.path.parent().unwrap_or(Path::new(""));
-        if let Some(image) = &mut task.image {
-            image.resolve(folder);
+        if let Some(image) = &mut task.image
+            && let Some(below) = image.strip_prefix("./")
+        {
+            let path = std::path::absolute(folder.join(below));
+            let path = path.map_err(|e| format!("`image`: {e}"))?;
+            *image = path.to_str().ok_or("`image`: its path is not UTF-8")?.to_owned();
         }
         if let Some(evaluate) = &mut task.evaluate
             && let Grader::Harbor { tests, .. } = &mut evaluate.grader

@@ -94,6 +94,9 @@ pub(super) fn sense(task: &Task) -> Result<(), String> {
     check::paths(task.files.keys(), "files")?;
     check::paths(&task.workdir, "workdir")?;
     check::names(&task.env, "env")?;
+    if task.image.as_ref().is_some_and(|image| image.is_empty() || image.contains('\0')) {
+        return Err("`image` is empty or holds NUL".to_owned());
+    }
     for (index, command) in task.setup.iter().enumerate() {
         check::filled(command, &format!("setup[{index}]"))?;
     }

@@ -1,11 +1,10 @@
 //! From a task to the sandbox that it needs.
 
-use std::path::Path;
 use std::time::Duration;
 
-use rollgate_backends::Resources;
+use rollgate_backends::{Resources, Spec};
 
-use super::{Agent, Image, Task, seconds};
+use super::{Agent, Task, seconds};
 use crate::limits;
 
 impl Task {
@@ -15,22 +14,18 @@ impl Task {
         let own = self.agent.as_ref().and_then(|agent| agent.timeout_s);
         seconds(own.or(self.timeout_s).or(agent.timeout_s), limits::AGENT)
     }
-}
 
-impl Image {
-    /// How it is built; `None`: it has a name.
-    pub fn build(&self) -> Option<&super::Build> {
-        match self {
-            Image::Named(_) => None,
-            Image::Built(build) => Some(build),
+    /// Puts what it asks for over what a sandbox would be without it.
+    pub fn shape(&self, spec: &mut Spec) {
+        if let Some(image) = &self.image {
+            spec.image = Some(image.clone());
         }
-    }
-
-    /// Host paths as seen from a folder.
-    pub(super) fn resolve(&mut self, folder: &Path) {
-        if let Image::Built(build) = self {
-            build.build = folder.join(&build.build);
-        }
+        let Resources { cpus, memory_mib, disk_mib, pids } = self.resources;
+        let given = &mut spec.resources;
+        given.cpus = cpus.or(given.cpus);
+        given.memory_mib = memory_mib.or(given.memory_mib);
+        given.disk_mib = disk_mib.or(given.disk_mib);
+        given.pids = pids.or(given.pids);
     }
 }
 
@@ -79,18 +74,31 @@ mod tests {
 
     fn task(more: &str) -> Task {
         let line = format!(r#"{{"task_id":"t","instruction":"go"{more}}}"#);
-        super::super::parse(Path::new("dir/t"), &line).unwrap().remove(0)
+        super::super::parse(std::path::Path::new("dir/t"), &line).unwrap().remove(0)
     }
 
     #[test]
-    fn an_image_to_be_built_is_found_from_the_task_file() {
-        let task = task(
-            r#","image":{"build":"env","args":{"BASE":"b"},"timeout_s":9},"resources":{"pids":64}"#,
-        );
-        let build = task.image.as_ref().unwrap().build().unwrap();
-        assert_eq!((build.build.as_path(), &*build.args["BASE"]), (Path::new("dir/env"), "b"));
+    fn what_the_task_asks_for_wins_over_what_there_would_be() {
+        let task =
+            task(r#","image":"python:3.12","resources":{"cpus":1.5,"memory_mib":512,"pids":64}"#);
+        let mut spec = Spec::new("t.0", "run-1");
+        spec.image = Some("job".to_owned());
+        spec.resources = Resources { disk_mib: Some(9), pids: Some(1), ..Resources::default() };
+        task.shape(&mut spec);
+        assert_eq!(spec.image.as_deref(), Some("python:3.12"));
+        assert_eq!((spec.resources.cpus, spec.resources.memory_mib), (Some(1.5), Some(512)));
+        assert_eq!((spec.resources.disk_mib, spec.resources.pids), (Some(9), Some(64)));
         let again: Task = serde_json::from_value(serde_json::to_value(&task).unwrap()).unwrap();
         assert_eq!(again, task);
+    }
+
+    #[test]
+    fn a_folder_to_build_an_image_from_is_found_from_the_task_file() {
+        let image = |text: &str| task(&format!(r#","image":"{text}""#)).image.unwrap();
+        assert_eq!(image("org/image:1"), "org/image:1");
+        assert_eq!(image("/abs/env"), "/abs/env");
+        let built = image("./env");
+        assert!(built.starts_with('/') && built.ends_with("/dir/env"), "{built}");
     }
 
     #[test]

@@ -226,6 +226,7 @@ impl Docker {
             resources: self.resources(),
             capabilities: self.capabilities.clone(),
             in_flight: self.in_flight,
+            ..DockerConfig::new(PathBuf::new())
         }
     }
 }

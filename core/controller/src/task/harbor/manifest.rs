@@ -35,12 +35,13 @@ const REFUSED: [(&str, &[&str]); 5] = [
     ("environment.mcp_servers", &["[]"]),
 ];
 /// Keys that are told where they ask for something, and the values that do not.
-const TOLD: [(&str, &[&str]); 10] = [
+const TOLD: [(&str, &[&str]); 11] = [
     ("agent.user", &[]),
     ("agent.network_mode", &["\"public\""]),
     ("agent.allowed_hosts", &["[]"]),
     ("verifier.user", &[]),
     ("verifier.collect", &["[]"]),
+    ("environment.build_timeout_sec", &["600", "600.0"]),
     ("environment.network_mode", &["\"public\""]),
     ("environment.allowed_hosts", &["[]"]),
     ("environment.allow_internet", &["true"]),
@@ -120,11 +121,10 @@ impl Manifest {
         })
     }
 
-    /// A ready image, and how long a build may take where there is none.
-    pub(super) fn image(&mut self) -> Result<(Option<String>, Option<f64>), TaskError> {
-        let timeout = self.seconds("environment.build_timeout_sec")?;
+    /// A ready image.
+    pub(super) fn image(&mut self) -> Result<Option<String>, TaskError> {
         let name: Option<String> = self.take("environment.docker_image")?;
-        Ok((name.filter(|name| !name.is_empty()), timeout))
+        Ok(name.filter(|name| !name.is_empty()))
     }
 
     pub(super) fn workdir(&mut self) -> Result<Option<String>, TaskError> {
