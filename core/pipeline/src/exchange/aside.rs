@@ -13,7 +13,7 @@ use crate::turn::Message;
 /// Text to encode. Any thread may [`EncodeJob::run`] it.
 pub struct EncodeJob {
     model: Arc<Model>,
-    draft: Draft,
+    draft: Box<Draft>,
     /// Messages of which the assistant's texts are to be counted.
     messages: Vec<Message>,
 }
@@ -32,7 +32,7 @@ impl EncodeJob {
         messages: &[Message],
     ) -> Option<Self> {
         let draft = draft.take_if(|draft| draft.bytes() > ENCODE_INLINE_BYTES)?;
-        Some(Self { model: model.clone(), draft, messages: messages.to_vec() })
+        Some(Self { model: model.clone(), draft: Box::new(draft), messages: messages.to_vec() })
     }
 
     /// Bytes of its text.
