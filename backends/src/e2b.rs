@@ -104,10 +104,10 @@ impl Backend for E2b {
         // along that the service has made, or is making.
         tokio::spawn(async move {
             let created = create::create(inner, spec).await;
-            if let Err(Ok(orphan)) = send.send(created) {
-                if let Err(error) = orphan.destroy().await {
-                    tracing::warn!(%error, "a sandbox that nobody waited for is left to the sweep");
-                }
+            if let Err(Ok(orphan)) = send.send(created)
+                && let Err(error) = orphan.destroy().await
+            {
+                tracing::warn!(%error, "a sandbox that nobody waited for is left to the sweep");
             }
         });
         match receive.await {

@@ -26,8 +26,8 @@ impl Size {
         let commands = commands.map_or(200, |number| number.parse().expect("a number of commands"));
         // All run at once before the first ends, and ends are spread: it is not the server's
         // processes that are measured.
-        let shortest_s = 3 + commands / 50;
-        Self { commands, shortest_s, spread_s: 5 + commands / 15, in_flight: 32 }
+        let shortest_s = 5 + commands / 80;
+        Self { commands, shortest_s, spread_s: 5 + commands / 25, in_flight: 32 }
     }
 
     fn arguments(&self) -> [String; 4] {

@@ -51,7 +51,7 @@ pub(super) const REMOVAL: Duration = Duration::from_secs(60);
 pub(super) const INLINE_BYTES: usize = 64 << 10;
 /// Longest report: its line, and the output that it brings along.
 pub(super) const REPORT_BYTES: usize = INLINE_BYTES + (4 << 10);
-/// What is kept of each output for a command without a limit that is sensible.
+/// Most that is kept of each output, whatever the command asks for.
 pub(super) const OUTPUT_BYTES: usize = 256 << 20;
 /// How long past its own time a command may stay before the server ends its runner.
 pub(super) const SERVER_MARGIN: Duration = Duration::from_secs(120);

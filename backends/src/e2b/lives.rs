@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::control::Control;
@@ -39,7 +39,6 @@ pub(super) struct Lives {
     held: Mutex<HashMap<String, Arc<Life>>>,
     /// Creates that have not come to an end, by what their metadata says.
     creating: Mutex<HashSet<String>>,
-    changed: Notify,
     task: OnceLock<()>,
 }
 
@@ -82,13 +81,7 @@ impl Life {
 
 impl Lives {
     pub fn new(ttl: Duration) -> Self {
-        Self {
-            ttl,
-            held: Mutex::default(),
-            creating: Mutex::default(),
-            changed: Notify::new(),
-            task: OnceLock::new(),
-        }
+        Self { ttl, held: Mutex::default(), creating: Mutex::default(), task: OnceLock::new() }
     }
 
     /// Time that the service is to give a sandbox with this much of its life left.
@@ -122,7 +115,6 @@ impl Lives {
         self.task.get_or_init(|| {
             tokio::spawn(renew(Arc::downgrade(self), control.clone()));
         });
-        self.changed.notify_one();
         life
     }
 
@@ -182,8 +174,10 @@ impl Drop for Creating<'_> {
 
 /// Renews whatever is due, for as long as there is somebody to hold it.
 async fn renew(lives: Weak<Lives>, control: Arc<Control>) {
-    /// With nothing to renew, this often it is looked whether the backend is still there.
+    /// Longest time between two looks, at sandboxes and at whether the backend is still there.
     const LOOK: Duration = Duration::from_secs(5);
+    /// Shortest, so that many sandboxes are looked at together.
+    const REST: Duration = Duration::from_millis(250);
     let mut under_way: JoinSet<()> = JoinSet::new();
     loop {
         let Some(all) = lives.upgrade() else { return };
@@ -196,11 +190,12 @@ async fn renew(lives: Weak<Lives>, control: Arc<Control>) {
                 all.renewed(&life, answer);
             });
         }
-        let wait = next.map_or(LOOK, |next| next.saturating_duration_since(Instant::now()));
-        let wait = wait.clamp(Duration::from_millis(50), LOOK);
+        // What is held from now on is due after a third of its time.
+        let longest = LOOK.min(all.ttl / 6);
+        let wait = next.map_or(longest, |next| next.saturating_duration_since(Instant::now()));
+        let wait = wait.clamp(REST.min(longest), longest);
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
-            () = all.changed.notified() => {}
             Some(_) = under_way.join_next(), if !under_way.is_empty() => {}
         }
         while under_way.try_join_next().is_some() {}

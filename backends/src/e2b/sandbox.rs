@@ -75,7 +75,7 @@ impl E2bSandbox {
             let bytes = bytes.map_err(super::io(format!("read {}", file.display())))?;
             self.write(&self.rollgate, &bytes, true).await
         };
-        self.uploaded.get_or_try_init(bring).await.map(|()| ())
+        self.uploaded.get_or_try_init(bring).await.copied()
     }
 
     async fn write(
@@ -134,7 +134,7 @@ impl Sandbox for E2bSandbox {
 
     async fn exec(&self, exec: Exec) -> Result<Exit, BackendError> {
         self.alive("run a command")?;
-        if exec.argv.iter().any(|word| *word == self.rollgate) {
+        if exec.argv.contains(&self.rollgate) {
             self.bring_rollgate().await?;
         }
         let number = self.commands.fetch_add(1, Ordering::Relaxed);

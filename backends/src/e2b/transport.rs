@@ -72,7 +72,14 @@ impl Transport {
         let pool = self.pool(&address.origin);
         let mut last = Lost::NotSent("no connection was tried".to_owned());
         for _ in 0..limits::STALE_TRIES {
-            let link = pool.link(&self.dialer, &address.origin).await?;
+            let linking = pool.link(&self.dialer, &address.origin);
+            // Many may wait for the same connection, or for their turn to make one.
+            let within = call.wait.max(limits::DIAL);
+            let Ok(link) = tokio::time::timeout(within, linking).await else {
+                let what = format!("{} gives no connection in {within:?}", address.authority);
+                return Err(Lost::NotSent(what));
+            };
+            let link = link?;
             let request = request(address, call, link.is_two())?;
             match tokio::time::timeout(call.wait, sent(link, request, &pool)).await {
                 Ok(Ok(reply)) => return Ok(reply),

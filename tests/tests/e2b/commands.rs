@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use rollgate_backends::Exec;
 use rollgate_backends::e2b::Program;
-use rollgate_backends::{Exec, Sandbox as _};
 use rollgate_tests::e2b::{Does, On, Options};
 
 use crate::bed::{Bed, command, fails, shell};

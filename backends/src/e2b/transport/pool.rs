@@ -139,10 +139,10 @@ impl Pool {
         if sender.is_closed() {
             return;
         }
-        if let State::One(idle) = &mut *self.state() {
-            if idle.len() < limits::IDLE_CONNECTIONS {
-                idle.push((sender, Instant::now()));
-            }
+        if let State::One(idle) = &mut *self.state()
+            && idle.len() < limits::IDLE_CONNECTIONS
+        {
+            idle.push((sender, Instant::now()));
         }
     }
 }
