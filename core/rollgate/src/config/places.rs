@@ -2,18 +2,21 @@
 
 use std::path::PathBuf;
 
+use rollgate_pipeline::limits::Limits;
 use serde::Serialize;
 
 use super::raw::{RawBackends, RawLocal, RawPool};
 use super::{ConfigError, Raw};
 
-/// The sections that say where sandboxes are made.
+/// What a run takes from a node's file: where sandboxes are made, and the bounds of its gateway.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Places {
     /// `[pool]`
     pub pool: Pool,
     /// `[backends]`
     pub backends: Backends,
+    /// `[limits]`
+    pub limits: Limits,
 }
 
 /// `[pool]`
@@ -67,13 +70,14 @@ impl Places {
             message,
         };
         let (pool, backends) = (pool(raw.pool, &wrong)?, backends(raw.backends, &wrong)?);
-        Ok(Self { pool, backends })
+        Ok(Self { pool, backends, limits: raw.limits })
     }
 }
 
 impl Default for Places {
     fn default() -> Self {
-        Self { pool: Pool::default(), backends: Backends { local: Local::default() } }
+        let backends = Backends { local: Local::default() };
+        Self { pool: Pool::default(), backends, limits: Limits::default() }
     }
 }
 
