@@ -16,6 +16,9 @@ use crate::{BackendError, Exec, Exit};
 
 /// How long output may go on after the command itself ended.
 const OUTPUT_GRACE: Duration = Duration::from_millis(200);
+/// How much nicer than Rollgate a command is: a thousand agents that start at once must not keep the
+/// gateway, which they all wait for, from its work.
+const NICER: i32 = 10;
 /// Attempts to start a program that a concurrent fork still holds open for writing.
 const BUSY_TRIES: u32 = 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
@@ -99,7 +102,10 @@ async fn start(exec: &Exec, env: Vec<(String, String)>, cwd: &str) -> Result<Chi
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.stdin(if exec.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
         match command.spawn() {
-            Ok(child) => return Ok(child),
+            Ok(child) => {
+                yield_to_us(&child);
+                return Ok(child);
+            }
             Err(error) if busy(&error) && tries < BUSY_TRIES => tries += 1,
             // A script that does not say what reads it: only the slow way hands it to a shell.
             Err(error) if path.is_some() && unreadable(&error) => path = None,
@@ -109,6 +115,19 @@ async fn start(exec: &Exec, env: Vec<(String, String)>, cwd: &str) -> Result<Chi
             }
         }
         tokio::time::sleep(BUSY_PAUSE).await;
+    }
+}
+
+/// Lets a command, and with it all that it starts, yield the processor to Rollgate.
+fn yield_to_us(child: &Child) {
+    use rustix::process::{Pid, getpriority_process, setpriority_process};
+    let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    let Some(pid) = pid else { return };
+    let done = getpriority_process(None)
+        .and_then(|ours| setpriority_process(Some(pid), (ours + NICER).min(19)));
+    if let Err(error) = done {
+        // One that has ended already needs no priority.
+        tracing::debug!(%error, "a command keeps the priority of Rollgate");
     }
 }
 

@@ -341,3 +341,16 @@ async fn programs_are_found_by_the_path_of_the_command() {
     assert!(run(["says", "d"], relative).await.unwrap().ends_with("says d"));
     assert!(run(["says", "e"], "/usr/bin:/bin".to_owned()).await.is_err());
 }
+
+#[tokio::test]
+async fn commands_yield_the_processor_to_us() {
+    let place = place();
+    let sandbox = place.sandbox().await;
+    // The nineteenth field; the name before it has no spaces. It may be read before it is set.
+    let script = "for _ in 1 2 3 4 5 6 7 8 9; do sleep 0.1; cut -d' ' -f19 /proc/self/stat; done";
+    let nice = |text: &str| text.trim().lines().last().unwrap().parse::<i32>().unwrap();
+    let theirs = nice(&out(&sandbox.exec(sh(script)).await.unwrap()));
+    let own = fs::read_to_string("/proc/self/stat").unwrap();
+    let own = own.rsplit_once(')').unwrap().1.split_whitespace().nth(16).unwrap().parse::<i32>();
+    assert_eq!(theirs, (own.unwrap() + 10).min(19));
+}

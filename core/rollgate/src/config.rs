@@ -65,7 +65,7 @@ pub fn load(
     settled::settle(&shown, raw)
 }
 
-/// Reads the sections of a configuration file that say where sandboxes are made. The others are
+/// Reads what a run takes from a configuration file. The other sections are
 /// checked for unknown keys and nothing else.
 pub fn load_places(
     path: &Path,

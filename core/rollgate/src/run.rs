@@ -101,7 +101,7 @@ pub struct RunArgs {
     /// Cancel what runs after so many seconds.
     #[arg(long, value_name = "SECONDS")]
     max_time_s: Option<u64>,
-    /// File with [pool] and [backends.*] (docs/configuration.md); a node's file will do.
+    /// File with [pool], [backends.*] and [limits] (docs/configuration.md); a node's file will do.
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Where the gateway listens; default: where sandboxes of the backend see it, any port.

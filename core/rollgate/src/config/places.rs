@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use rollgate_controller::hooks::Hook;
+use rollgate_pipeline::limits::Limits;
 use serde::Serialize;
 
 use super::raw::{RawBackends, RawLocal, RawPool};
 use super::{ConfigError, Docker, E2b, Raw};
 
-/// The sections that say where sandboxes are made.
+/// What a run takes from a node's file: where sandboxes are made, what is done around agents, and the
+/// bounds of its gateway.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Places {
     /// `[pool]`
@@ -17,6 +19,8 @@ pub struct Places {
     pub backends: Backends,
     /// `[[hooks]]`: of all attempts, before the tasks' own.
     pub hooks: Vec<Hook>,
+    /// `[limits]`
+    pub limits: Limits,
 }
 
 /// `[pool]`
@@ -74,7 +78,7 @@ impl Places {
             message,
         };
         let (pool, backends) = (pool(raw.pool, &wrong)?, backends(raw.backends, &wrong)?);
-        Ok(Self { pool, backends, hooks: raw.hooks })
+        Ok(Self { pool, backends, hooks: raw.hooks, limits: raw.limits })
     }
 }
 

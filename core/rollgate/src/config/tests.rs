@@ -132,12 +132,14 @@ fn the_examples_in_the_docs_are_good() {
 
 #[test]
 fn sandboxes_have_sections_of_their_own_and_serve_a_run_alone() {
-    let text = "[pool]\nwarm = 3\nidle_s = 9\n[backends.local]\ncpus = 0.5\noffer_cpus = 4\n";
+    let pool = "[limits]\nconnect_ms = 9\n[pool]\nwarm = 3\nidle_s = 9\n";
+    let text = &format!("{pool}[backends.local]\ncpus = 0.5\noffer_cpus = 4\n");
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("node.toml");
     std::fs::write(&path, text).unwrap();
     let places = load_places(&path, std::iter::empty()).unwrap();
     assert_eq!((places.pool.warm, places.pool.idle_s, places.pool.refill), (3, 9, 4));
+    assert_eq!(places.limits.connect_ms, 9);
     assert_eq!((places.backends.local.cpus, places.backends.local.offer_cpus), (0.5, 4.0));
     let whole = settle(&format!("{GOOD}\n{text}"), &[]).unwrap();
     assert_eq!((&whole.pool, &whole.backends), (&places.pool, &places.backends));

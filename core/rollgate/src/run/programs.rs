@@ -112,7 +112,8 @@ mod tests {
     fn found(dir: &Path, path: &str, more: &str) -> Result<Option<String>, String> {
         let tasks = task(more);
         let default = Agent::named("mini-swe-agent");
-        let programs = find(&tasks, &default, Some(dir), Some(path)).map_err(|stop| stop.message)?;
+        let programs =
+            find(&tasks, &default, Some(dir), Some(path)).map_err(|stop| stop.message)?;
         let agent = tasks[0].agent.as_ref().unwrap_or(&default);
         let harness = by_name(&agent.name).unwrap();
         Ok(programs.of(agent, harness.as_ref()).map(str::to_owned))

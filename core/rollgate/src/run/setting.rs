@@ -16,7 +16,6 @@ use rollgate_controller::runtime::Served;
 use rollgate_controller::sink::RunSettings;
 use rollgate_controller::task::{self, Agent, Task};
 use rollgate_pipeline::exchange::SessionDefaults;
-use rollgate_pipeline::limits::Limits;
 use rollgate_pipeline::render::Model;
 use rollgate_shards::Gate;
 use serde_json::json;
@@ -69,7 +68,7 @@ impl Setting {
                 pin: false,
                 durability: config::Durability::Write,
             },
-            limits: Limits::default(),
+            limits: places.limits.clone(),
             keepalive_s: 5,
             idle_evict_s: 600,
             sessions: SessionDefaults::default(),
