@@ -33,6 +33,8 @@ pub struct Docker {
     pub capabilities: Vec<String>,
     /// Containers that are made at once.
     pub in_flight: usize,
+    /// Longest making of a sandbox; preparing its image not included.
+    pub create_timeout_s: u64,
     /// Limits of a sandbox whose task has none; 0: none.
     pub cpus: f64,
     /// The same.
@@ -73,14 +75,34 @@ pub struct E2b {
     pub template: String,
     /// User of commands; empty: the template's.
     pub user: String,
+    /// User that unpacks mounts; empty: the same.
+    pub mount_user: String,
+    /// HOME; empty: the sandbox is asked.
+    pub home: String,
     /// Work directory inside; empty: `work` in HOME.
     pub workdir: String,
+    /// What runs our scripts.
+    pub shell: Vec<String>,
     /// A statically linked `rollgate` to upload; empty: the template has it.
     pub rollgate: PathBuf,
     /// How long a sandbox outlives a Rollgate that was killed.
     pub ttl_s: u64,
     /// Sandboxes that are being started at once.
     pub creates_in_flight: usize,
+    /// Time between signs of life of a command.
+    pub keepalive_s: u64,
+    /// Longest call with one answer.
+    pub request_s: u64,
+    /// Longest single try of a create.
+    pub create_s: u64,
+    /// Longest start of a sandbox.
+    pub start_s: u64,
+    /// Longest wait for the service to have room.
+    pub quota_wait_s: u64,
+    /// How long a command may be out of reach.
+    pub reattach_s: u64,
+    /// How long a killed command may take to end.
+    pub kill_grace_s: u64,
 }
 
 /// How calls find their sandbox.
@@ -117,8 +139,10 @@ pub enum E2bHttp {
     #[default]
     Auto,
     /// HTTP/1.1.
+    #[serde(rename = "1.1")]
     Http1,
     /// HTTP/2.
+    #[serde(rename = "2")]
     Http2,
 }
 
@@ -135,6 +159,7 @@ impl Default for Docker {
             rollgate: PathBuf::new(),
             capabilities: DEFAULT_CAPABILITIES.map(str::to_owned).to_vec(),
             in_flight: usual.in_flight,
+            create_timeout_s: usual.create_timeout.as_secs(),
             cpus: 0.0,
             memory_mib: 0,
             disk_mib: 0,
@@ -159,10 +184,20 @@ impl Default for E2b {
             tls_verify: usual.tls_verify,
             template: usual.template,
             user: String::new(),
+            mount_user: usual.mount_user.unwrap_or_default(),
+            home: String::new(),
             workdir: String::new(),
+            shell: usual.shell,
             rollgate: PathBuf::new(),
             ttl_s: usual.ttl.as_secs(),
             creates_in_flight: usual.creates_in_flight,
+            keepalive_s: usual.keepalive.as_secs(),
+            request_s: usual.request.as_secs(),
+            create_s: usual.create.as_secs(),
+            start_s: usual.start.as_secs(),
+            quota_wait_s: usual.quota_wait.as_secs(),
+            reattach_s: usual.reattach.as_secs(),
+            kill_grace_s: usual.kill_grace.as_secs(),
         }
     }
 }
@@ -226,7 +261,7 @@ impl Docker {
             resources: self.resources(),
             capabilities: self.capabilities.clone(),
             in_flight: self.in_flight,
-            ..DockerConfig::new(PathBuf::new())
+            create_timeout: Duration::from_secs(self.create_timeout_s),
         }
     }
 }
@@ -274,14 +309,24 @@ impl E2b {
             tls_verify: self.tls_verify,
             template: self.template.clone(),
             user: said(&self.user),
+            mount_user: said(&self.mount_user),
+            home: said(&self.home),
             workdir: said(&self.workdir),
+            shell: self.shell.clone(),
             rollgate: match self.rollgate.as_os_str().is_empty() {
-                true => usual.rollgate.clone(),
+                true => usual.rollgate,
                 false => Program::Upload(self.rollgate.clone()),
             },
             ttl: Duration::from_secs(self.ttl_s),
             creates_in_flight: self.creates_in_flight,
-            ..usual
+            keepalive: Duration::from_secs(self.keepalive_s),
+            request: Duration::from_secs(self.request_s),
+            create: Duration::from_secs(self.create_s),
+            start: Duration::from_secs(self.start_s),
+            quota_wait: Duration::from_secs(self.quota_wait_s),
+            reattach: Duration::from_secs(self.reattach_s),
+            kill_grace: Duration::from_secs(self.kill_grace_s),
+            api_key: usual.api_key,
         }
     }
 }
