@@ -144,3 +144,18 @@ fn no_source_is_without_a_reader() {
     });
     none("sources that no module includes", &lonely.collect::<Vec<_>>());
 }
+
+/// The page of failures names tests; each is there.
+#[test]
+fn tests_that_are_promised_against_failures_of_sandboxes_exist() {
+    let page = read("docs/sandbox-failures.md");
+    let rows = page.lines().filter(|line| line.starts_with("| ") && line.contains(" | ")).count();
+    assert_eq!(rows, 1 + 54, "a head and 54 rows");
+    let sources: Vec<String> = rust_files().into_iter().map(|(_, text)| text).collect();
+    let exists = |name: &str| sources.iter().any(|text| text.contains(&format!("fn {name}(")));
+    let names = page.lines().filter(|line| line.starts_with("| ")).flat_map(|line| {
+        line.split('`').enumerate().filter(|(at, _)| at % 2 == 1).map(|(_, name)| name)
+    });
+    let lacking: Vec<String> = names.filter(|name| !exists(name)).map(str::to_owned).collect();
+    none("tests that docs/sandbox-failures.md names, and that are not there", &lacking);
+}
