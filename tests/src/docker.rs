@@ -19,8 +19,6 @@ use crate::{program, real};
 /// A network of the engine on which containers reach this machine.
 pub const NETWORK: &str = "rollgate-test";
 
-/// Label of every container that Rollgate makes.
-const LABEL: &str = "rollgate.sandbox";
 /// The image, as the examples name it.
 const IMAGE: (&str, &str) = ("debian", "stable-slim");
 /// Longest start of the engine.
@@ -114,10 +112,10 @@ impl Engine {
         self.dir.join("sock")
     }
 
-    /// Names of the containers of Rollgate's that it has, ended ones too.
+    /// Names of all containers that it has, ended ones and those of image builds too. It is the
+    /// test's own: whatever is left, Rollgate left.
     pub fn containers(&self) -> Vec<String> {
-        let filters = HashMap::from([("label", vec![LABEL])]);
-        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+        let options = ListContainersOptionsBuilder::default().all(true).build();
         let found = self.ask(async |client| client.list_containers(Some(options)).await);
         found.into_iter().map(|found| found.names.unwrap_or_default().join(",")).collect()
     }
