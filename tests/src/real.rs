@@ -65,8 +65,8 @@ pub fn e2b_javascript() -> Option<PathBuf> {
     required("ROLLGATE_TEST_E2B_JS", "e2b-js-2.51.0/node_modules")
 }
 
-/// Debian's file system as an archive, and a machine that can run a Docker engine. `None`: leave the
-/// test out.
+/// Debian's file system as an archive, on a machine that can run a Docker engine. `None`: leave
+/// the test out.
 pub fn debian() -> Option<PathBuf> {
     let dirs = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let there = |name: &str| std::env::split_paths(&dirs).any(|dir| dir.join(name).exists());

@@ -1,5 +1,5 @@
-//! The Harbor examples in containers of a real Docker engine: folders in; rewards, clean samples and
-//! an empty engine out. With the scripted agent, Claude Code and Codex.
+//! The Harbor examples in containers of a real Docker engine: folders in; rewards, clean samples
+//! and an empty engine out. With the scripted agent, Claude Code and Codex.
 
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -53,7 +53,7 @@ const CODEX: Case = Case {
     call: |command| json!({"name": "exec_command", "arguments": {"cmd": command}}),
 };
 
-/// What the model says: each task's command, by a word of its instruction, and then that it is done.
+/// What the model says: each task's command, by a word of its instruction; then that it is done.
 fn script(case: &Case) -> Value {
     let solve = |word: &str, command: &str| {
         json!({
