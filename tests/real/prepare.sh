@@ -53,8 +53,10 @@ families() { # DIR
 # The release of this machine, for the program under test is built with its C library.
 debian() { # DIR
   local mirror suite root=() user
-  mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | head -n 1)
   suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  # Where this machine has that release from; not its security updates.
+  mirror=$(apt-get indextargets --format '$(SITE) $(RELEASE)' |
+    awk -v suite="$suite" '$2 == suite && !found++ { print $1 }')
   user=$(id -u):$(id -g)
   if [ "$(id -u)" != 0 ]; then root=(sudo); fi
   mkdir "$1"
