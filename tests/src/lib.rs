@@ -6,6 +6,7 @@
 pub mod browser;
 pub mod chat;
 pub mod corpus;
+pub mod docker;
 pub mod e2b;
 pub mod faulty;
 pub mod gate;

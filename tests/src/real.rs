@@ -65,6 +65,22 @@ pub fn e2b_javascript() -> Option<PathBuf> {
     required("ROLLGATE_TEST_E2B_JS", "e2b-js-2.51.0/node_modules")
 }
 
+/// Debian's file system as an archive, on a machine that can run a Docker engine. `None`: leave
+/// the test out.
+pub fn debian() -> Option<PathBuf> {
+    let dirs = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let there = |name: &str| std::env::split_paths(&dirs).any(|dir| dir.join(name).exists());
+    let lacks: Vec<&str> =
+        ["dockerd", "iptables"].into_iter().filter(|name| !there(name)).collect();
+    if lacks.is_empty() {
+        return required("ROLLGATE_TEST_DEBIAN", "debian-1/root.tar");
+    }
+    let lacks = format!("no {} here: install docker.io and iptables", lacks.join(", no "));
+    assert!(std::env::var_os("ROLLGATE_SKIP_REAL").is_some_and(|value| value == "1"), "{lacks}");
+    eprintln!("left out, since ROLLGATE_SKIP_REAL=1: {lacks}");
+    None
+}
+
 /// The tiny Qwen3 with the real tokenizer and template. `None`: leave the test out.
 pub fn tiny_model() -> Option<PathBuf> {
     required("ROLLGATE_TEST_MODEL", "tiny-qwen3-1")
