@@ -132,6 +132,11 @@ async fn row_18_a_removal_that_fails_is_not_the_end_of_it() {
     sandbox.destroy().await.unwrap();
 }
 
+/// Which of the two it is, depends on whether a connection was open when the engine went.
+fn says_gone(error: &str) -> bool {
+    error.contains("no Docker engine answers") || error.contains("did not answer")
+}
+
 /// Row 9: a command is not waited for through an engine that is gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn row_9_an_engine_that_goes_away_in_a_command_is_told() {
@@ -147,10 +152,10 @@ async fn row_9_an_engine_that_goes_away_in_a_command_is_told() {
     let began = std::time::Instant::now();
     let (exit, ()) = tokio::join!(command, going);
     let error = exit.unwrap_err().to_string();
-    assert!(error.contains("follow `sh`") && error.contains("no Docker engine"), "{error}");
+    assert!(error.contains("follow `sh`") && says_gone(&error), "{error}");
     assert!(began.elapsed() < Duration::from_secs(20));
     let error = sandbox.destroy().await.unwrap_err().to_string();
-    assert!(error.contains("no Docker engine answers"), "{error}");
+    assert!(says_gone(&error), "{error}");
     // For this process it is gone for good: what it holds there ends with its time.
     assert_eq!(engine.containers_of("engine-gone").await.len(), 1);
     let options = bollard::query_parameters::RemoveContainerOptionsBuilder::default();
