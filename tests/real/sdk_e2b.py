@@ -33,7 +33,10 @@ def commands(sandbox):
         sandbox.commands.run("echo half; exit 3")
     except CommandExitException as error:
         seen["exit 3"] = [error.stdout, error.stderr, error.exit_code]
-    seen["late"] = raised(lambda: sandbox.commands.run("sleep 30", timeout=1), TimeoutException)
+    # The SDK also waits no longer than the time limit for each piece, and says so in another error:
+    # a command that keeps printing is ended by the server.
+    ticks = "while :; do echo tick; sleep 0.1; done"
+    seen["late"] = raised(lambda: sandbox.commands.run(ticks, timeout=1), TimeoutException)
     seen["large"] = len(sandbox.commands.run("head -c 300000 /dev/zero | tr '\\0' x").stdout)
     pieces = []
     sandbox.commands.run("echo a; sleep 0.2; echo b", on_stdout=pieces.append)
