@@ -136,8 +136,11 @@ impl Reading {
                 self.odd |= !TYPES.contains(&word);
                 self.channel.is_some()
             }
-            // A content type changes nothing.
-            Part::Constrain => true,
+            // A content type changes nothing, but what is none is not dropped without a word.
+            Part::Constrain => {
+                self.odd |= !TYPES.iter().any(|known| known.eq_ignore_ascii_case(word));
+                true
+            }
         }
     }
 }

@@ -65,6 +65,8 @@ fn f17_headers_with_faults() {
     call("<|channel|>commentary to=f <|constrain|>json");
     call(" to=functions.f");
     call("<|channel|>commentary to=functions.f whatever");
+    call("<|channel|>commentary to=functions.f <|constrain|>whatever");
+    call("<|constrain|> whatever <|channel|>commentary to=functions.f <|constrain|>json");
     check("<|channel|><|message|>hi<|return|>", (None, "hi", &[], "!header_odd"));
     check("<|message|>hi<|return|>", (None, "hi", &[], "!header_odd"));
     check("<|channel|>commentary<|channel|>final<|message|>hi", (None, "hi", &[], "!header_odd"));
