@@ -43,7 +43,7 @@ pub struct Header {
 }
 
 const CHANNELS: [&str; 3] = ["analysis", "commentary", "final"];
-/// Content types that models write without their marker.
+/// Content types that are known; models write them without their marker too.
 const TYPES: [&str; 2] = ["json", "code"];
 /// Markers that models write in letters.
 const SPELLED: [&str; 3] = ["<|channel|>", "<|constrain|>", "<|message|>"];
